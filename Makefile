@@ -1,0 +1,60 @@
+# Everything starts here. Each target sets up what it needs; Python 3.11 or newer and make are all it takes.
+#   make run     the whole stack on this machine, two bots playing a rated match, served until Ctrl-C
+#   make demo    the same, but it ends after the match
+#   make test    lint, types, protos and every test
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := engine matchmaker services client tests protos/build_hook.py .ci/setup.py
+COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup protos fmt lint check test run demo soak bench lock clean
+
+help: ## say what can be made
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
+		do printf '  make %-8s %s\n' "$$target" "$$text"; done
+
+setup: ## make .venv from the locked requirements, generate the gRPC code (every target does this when needed)
+	@$(PYTHON) .ci/setup.py
+
+protos: setup ## generate the gRPC code into build/protos
+	@$(BIN)/python protos/build_hook.py
+
+fmt: setup ## format the code
+	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/buf format --write protos
+
+lint: setup ## style of the code
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+check: lint ## lint, types, protos
+	$(BIN)/mypy
+	$(BIN)/buf lint protos
+
+test: check ## check, then every test against real processes and a real PostgreSQL
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+run: setup ## start the stack, let two bots play a rated match, serve until Ctrl-C
+	@$(BIN)/python -m services.local run
+
+demo: setup ## start the stack, let two bots play a rated match, stop
+	@$(BIN)/python -m services.local demo
+
+soak: setup ## play many random matches, checking every invariant
+	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+bench: setup ## measure commands a second
+	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+lock: ## resolve the dependencies anew and write both requirements files (UPGRADE=1 takes newer releases)
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }
+	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --output-file requirements.txt
+	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --group dev \
+		--constraints requirements.txt --output-file requirements-dev.txt
+
+clean: ## remove what was made, the data of the local stack too; .venv stays
+	rm -rf build dist var .hypothesis .mypy_cache .pytest_cache .ruff_cache
