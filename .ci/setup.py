@@ -82,7 +82,7 @@ def generate():
     protos = []
     for folder, _, names in os.walk("protos"):
         protos += [os.path.join(folder, name) for name in names if name.endswith(".proto")]
-    wanted = digest(sorted(protos) + [os.path.join("protos", "build_hook.py"), "requirements-dev.txt"])
+    wanted = digest([*sorted(protos), os.path.join("protos", "build_hook.py"), "requirements-dev.txt"])
     if read(GENERATED) == wanted:
         return
     run([PYTHON, os.path.join("protos", "build_hook.py")], "the gRPC code could not be generated")
@@ -91,7 +91,11 @@ def generate():
 
 def pip(*arguments):
     environment = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_USER="0", PIP_NO_INPUT="1")
-    run([PYTHON, "-m", "pip", "--quiet"] + list(arguments), "pip failed (is the package index reachable?)", environment)
+    run(
+        [PYTHON, "-m", "pip", "--quiet", *list(arguments)],
+        "pip failed (is the package index reachable?)",
+        environment,
+    )
 
 
 def digest(paths, *facts):

@@ -79,7 +79,9 @@ def _protoc(source: Path, out: Path, protos: list[str]) -> None:
 
 def _plugin(name: str) -> str:
     """Find a generator beside this interpreter first: the one that was locked, not one that happens to be around."""
-    found = shutil.which(name, path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))
+    found = shutil.which(
+        name, path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    )
     if found is None:
         message = f"{name} is missing: it comes with the package mypy-protobuf (run `make setup`)"
         raise GenerationError(message)
