@@ -71,8 +71,7 @@ def _protoc(source: Path, out: Path, protos: list[str]) -> None:
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     said = (done.stdout + done.stderr).strip()
     if done.returncode != 0:
-        message = f"protoc failed with status {done.returncode}:\n{said}"
-        raise GenerationError(message)
+        raise GenerationError(f"protoc failed with status {done.returncode}:\n{said}")
     if said:
         print(said, file=sys.stderr)
 
@@ -83,8 +82,9 @@ def _plugin(name: str) -> str:
         name, path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     )
     if found is None:
-        message = f"{name} is missing: it comes with the package mypy-protobuf (run `make setup`)"
-        raise GenerationError(message)
+        raise GenerationError(
+            f"{name} is missing: it comes with the package mypy-protobuf (run `make setup`)"
+        )
     return found
 
 
