@@ -1,0 +1,1 @@
+"""What every service process shares: settings, logs, metrics, identity, errors, and the process around a server."""

@@ -1,0 +1,193 @@
+"""Who is calling: bearer tokens (JWT, EdDSA) checked against public keys from a file."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from jwt.algorithms import OKPAlgorithm
+
+from services.common.errors import ServiceError
+
+# Asymmetric only: a symmetric algorithm would make the public key a signing key.
+ALGORITHMS = ("EdDSA", "ES256", "RS256")
+TOKEN_LENGTH_MAX = 8192
+GUEST_TOKEN_SECONDS = 30 * 24 * 3600
+PLAYER_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The caller of a call, as the token says."""
+
+    player_id: str
+    name: str
+    bot: bool
+    roles: frozenset[str]
+
+
+_caller: contextvars.ContextVar[Identity] = contextvars.ContextVar("caller")
+
+
+def caller() -> Identity:
+    """The identity behind the running call. Raises LookupError outside of an authenticated call."""
+    return _caller.get()
+
+
+def set_caller(identity: Identity) -> None:
+    """Names the caller of the running call (the guard does this)."""
+    _caller.set(identity)
+
+
+def clean_name(name: str) -> str:
+    """A name fit to be shown. Raises ValueError saying what is wrong: 1 to 32 printable characters."""
+    stripped = " ".join(name.split())
+    if not 1 <= len(stripped) <= 32:
+        raise ValueError("name must have 1 to 32 characters")
+    if not stripped.isprintable():
+        raise ValueError("name has characters that cannot be printed")
+    return stripped
+
+
+def _unauthenticated(reason: str, message: str) -> ServiceError:
+    return ServiceError(grpc.StatusCode.UNAUTHENTICATED, reason, message)
+
+
+class TokenVerifier:
+    """Checks tokens. Keys are read once; a token names its key by `kid`."""
+
+    def __init__(self, jwks_file: Path, issuer: str, audience: str) -> None:
+        """Raises ValueError when the file holds no usable key set, OSError when it cannot be read."""
+        try:
+            keys = jwt.PyJWKSet.from_json(jwks_file.read_text(encoding="utf-8")).keys
+        except (jwt.PyJWTError, json.JSONDecodeError, KeyError) as error:
+            raise ValueError(f"{jwks_file} is not a JSON Web Key Set: {error}") from None
+        self._keys = {key.key_id: key for key in keys if key.algorithm_name in ALGORITHMS}
+        if not self._keys:
+            raise ValueError(f"{jwks_file} holds no key for {', '.join(ALGORITHMS)}")
+        self._issuer = issuer
+        self._audience = audience
+        # A signature check costs more than the whole rest of a call; the same token comes thousands of times.
+        self._known: dict[str, tuple[Identity, float]] = {}
+
+    def verify(self, token: str) -> Identity:
+        """The identity of a valid token. Raises ServiceError (UNAUTHENTICATED)."""
+        known = self._known.get(token)
+        if known is not None:
+            if time.time() < known[1]:
+                return known[0]
+            del self._known[token]
+            raise _unauthenticated("TOKEN_EXPIRED", "the token has expired")
+        identity, expires = self._check(token)
+        if len(self._known) >= 10_000:
+            self._known.clear()
+        self._known[token] = (identity, expires)
+        return identity
+
+    def _check(self, token: str) -> tuple[Identity, float]:
+        if len(token) > TOKEN_LENGTH_MAX:
+            raise _unauthenticated("TOKEN_INVALID", "the token is too long")
+        try:
+            key = self._keys.get(jwt.get_unverified_header(token).get("kid"))
+            if key is None:
+                raise _unauthenticated("TOKEN_INVALID", "the token names no known key")
+            claims = jwt.decode(
+                token,
+                key=key.key,
+                # The key decides the algorithm, never the token.
+                algorithms=[key.algorithm_name],
+                issuer=self._issuer,
+                audience=self._audience,
+                options={"require": ["exp", "sub", "iss", "aud"]},
+            )
+        except jwt.ExpiredSignatureError:
+            raise _unauthenticated("TOKEN_EXPIRED", "the token has expired") from None
+        except (jwt.PyJWTError, ValueError, TypeError):
+            raise _unauthenticated("TOKEN_INVALID", "the token is not valid") from None
+        player_id = claims["sub"]
+        if not isinstance(player_id, str) or not PLAYER_ID.match(player_id):
+            raise _unauthenticated("TOKEN_INVALID", "the token names no usable player id")
+        try:
+            name = clean_name(str(claims.get("name", player_id[:32])))
+        except ValueError as error:
+            raise _unauthenticated("TOKEN_INVALID", f"the token's {error}") from None
+        roles = claims.get("roles", [])
+        if not isinstance(roles, list):
+            raise _unauthenticated("TOKEN_INVALID", "the token's roles are no list")
+        identity = Identity(player_id, name, claims.get("bot") is True, frozenset(map(str, roles)))
+        return identity, float(claims["exp"])
+
+
+class TokenIssuer:
+    """Signs tokens with the local stack's own key. Never part of a production configuration."""
+
+    def __init__(self, key_file: Path, issuer: str, audience: str) -> None:
+        """Raises ValueError when the file holds no Ed25519 key, OSError when it cannot be read."""
+        key = load_pem_private_key(key_file.read_bytes(), password=None)
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ValueError(f"{key_file} holds no Ed25519 private key")
+        self._key = key
+        self._kid = _key_id(key)
+        self._issuer = issuer
+        self._audience = audience
+
+    def issue(
+        self,
+        player_id: str,
+        name: str,
+        *,
+        bot: bool = False,
+        roles: Iterable[str] = (),
+        seconds: int = GUEST_TOKEN_SECONDS,
+    ) -> tuple[str, int]:
+        """A token and when it expires, in seconds since 1970."""
+        now = int(time.time())
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": player_id,
+            "name": name,
+            "bot": bot,
+            "roles": sorted(roles),
+            "iat": now,
+            "exp": now + seconds,
+        }
+        return jwt.encode(claims, self._key, algorithm="EdDSA", headers={"kid": self._kid}), now + seconds
+
+
+def _key_id(key: Ed25519PrivateKey) -> str:
+    jwk = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return str(jwk["x"])[:16]
+
+
+def write_new_keys(private_file: Path, jwks_file: Path) -> None:
+    """A new signing key (mode 0600) and its public key set."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    descriptor = os.open(private_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+    jwk = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    jwk |= {"kid": _key_id(key), "use": "sig", "alg": "EdDSA"}
+    jwks_file.write_text(json.dumps({"keys": [jwk]}, indent=1), encoding="utf-8")
+
+
+def new_player_id(kind: str = "guest") -> str:
+    """A player id nobody can guess or hold yet."""
+    return f"{kind}-{secrets.token_hex(10)}"

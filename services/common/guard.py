@@ -1,0 +1,172 @@
+"""The outermost interceptor: who calls, what it costs, and what a failure may tell.
+
+grpc.aio sends the text of an uncaught exception to the client; here nothing but a ServiceError leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import grpc
+
+from services.common import errors
+from services.common.auth import Identity, TokenVerifier, set_caller
+from services.common.errors import ServiceError
+from services.common.logs import get_logger
+from services.common.metrics import RpcMetrics
+
+OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Behaviour = Callable[[Any, Context], Any]
+
+
+class Gate(Protocol):
+    """Lets a call in, or raises ServiceError."""
+
+    def __call__(self, method: str, token: str | None) -> Identity | None: ...
+
+
+class PlayerGate:
+    """Players' tokens, checked for every method that is not open."""
+
+    def __init__(self, verifier: TokenVerifier, open_methods: frozenset[str] = frozenset()) -> None:
+        self._verifier = verifier
+        self._open_methods = open_methods
+
+    def __call__(self, method: str, token: str | None) -> Identity | None:
+        if method in self._open_methods:
+            return None
+        if token is None:
+            raise ServiceError(
+                grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID", "authorization: Bearer <token> is missing"
+            )
+        return self._verifier.verify(token)
+
+
+class SecretGate:
+    """The shared secret of the internal streams."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+
+    def __call__(self, method: str, token: str | None) -> Identity | None:
+        if token is None or not hmac.compare_digest(token.encode(), self._secret):
+            raise ServiceError(
+                grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID", "the internal secret is missing or wrong"
+            )
+        return None
+
+
+def _bearer(context: Context) -> str | None:
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization" and isinstance(value, str) and value.startswith("Bearer "):
+            return value[7:]
+    return None
+
+
+class Guard(grpc.aio.ServerInterceptor):
+    """Wraps every handler of one server."""
+
+    def __init__(self, gate: Gate, metrics: RpcMetrics) -> None:
+        self._gate = gate
+        self._metrics = metrics
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        # server.stop() can return before cancelled handlers have cleaned up; whoever closes the pool awaits these.
+        self.running: set[asyncio.Task[Any]] = set()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        """The wrapped handler of a method; an unknown method stays UNIMPLEMENTED."""
+        method = handler_call_details.method
+        known = self._wrapped.get(method)
+        if known is not None:
+            return known
+        handler = await continuation(handler_call_details)
+        if handler is None or method.startswith(OPEN_PREFIXES):
+            return handler
+        self._wrapped[method] = wrapped = self._wrap(method, handler)
+        return wrapped
+
+    def _wrap(self, method: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        codecs = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.request_streaming and handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._stream(method, handler.stream_stream), **codecs)
+        if handler.request_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._unary(method, handler.stream_unary), **codecs)
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream), **codecs)
+        return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), **codecs)
+
+    def _unary(self, method: str, inner: Behaviour) -> Behaviour:
+        seconds = self._metrics.seconds.labels(method)
+
+        async def behaviour(request: Any, context: Context) -> Any:
+            began = time.perf_counter()
+            try:
+                return await self._call(method, context, lambda: inner(request, context))
+            finally:
+                seconds.observe(time.perf_counter() - began)
+
+        return behaviour
+
+    def _stream(self, method: str, inner: Behaviour) -> Behaviour:
+        streams = self._metrics.streams.labels(method)
+
+        async def run(request: Any, context: Context) -> None:
+            result = inner(request, context)
+            if inspect.isawaitable(result):
+                await result
+                return
+            try:
+                async for response in result:
+                    await context.write(response)
+            finally:
+                await result.aclose()
+
+        async def behaviour(request: Any, context: Context) -> None:
+            with streams.track_inprogress():
+                await self._call(method, context, lambda: run(request, context))
+
+        return behaviour
+
+    async def _call(self, method: str, context: Context, call: Callable[[], Awaitable[Any]]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        self.running.add(task)
+        self._metrics.started.labels(method).inc()
+        code = grpc.StatusCode.OK
+        try:
+            identity = self._gate(method, _bearer(context))
+            if identity is not None:
+                set_caller(identity)
+            return await call()
+        except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED
+            raise
+        except ServiceError as error:
+            code = error.code
+            await context.abort_with_status(error.status())
+        except grpc.aio.AbortError:
+            code = grpc.StatusCode.ABORTED
+            raise
+        except Exception:
+            code = grpc.StatusCode.INTERNAL
+            opaque_id = secrets.token_hex(8)
+            get_logger().exception("call_failed", method=method, error_id=opaque_id)
+            await context.abort_with_status(errors.internal(opaque_id).status())
+        finally:
+            self._metrics.handled.labels(method, code.name).inc()
+            self.running.discard(task)

@@ -1,0 +1,230 @@
+"""The process around a service: servers, health, metrics, the database, signals, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+import asyncpg
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.process_collector import ProcessCollector
+
+from services.common import logs
+from services.common.auth import TokenVerifier
+from services.common.guard import Gate, Guard, PlayerGate, SecretGate
+from services.common.metrics import MetricsPage, RpcMetrics
+from services.common.settings import CommonSettings, Environment, SettingsError
+from services.storage.migrate import SchemaError, wait_for_schema
+from services.storage.pool import DatabaseUnavailableError, Pool, open_pool
+
+READY = "ready"
+"""Health service name of readiness; the empty name is liveness."""
+
+MESSAGE_BYTES_MAX = 64 * 1024
+READINESS_PERIOD_SECONDS = 1.0
+READINESS_TIMEOUT_SECONDS = 2.0
+
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Clients may ping every 10 s, on quiet streams too; less would end them with too_many_pings.
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.max_concurrent_streams", 1000),
+]
+INTERNAL_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Host:
+    """One service process."""
+
+    def __init__(self, name: str, settings: CommonSettings, pool: Pool) -> None:
+        self.name = name
+        self.settings = settings
+        self.pool = pool
+        self.log = logs.get_logger()
+        self.registry = CollectorRegistry()
+        self.stopping = asyncio.Event()
+        """Set by SIGTERM or SIGINT: finish and leave."""
+        self.database_ready = False
+        self.public_address: str | None = None
+        self.internal_address: str | None = None
+        self._rpc_metrics = RpcMetrics(self.registry)
+        self._servers: list[tuple[grpc.aio.Server, Guard, list[str]]] = []
+        self._health = health.aio.HealthServicer()
+        self._readiness: dict[str, Callable[[], bool]] = {"database": lambda: self.database_ready}
+        self._drains: list[Callable[[], Awaitable[None]]] = []
+        self._ready = Gauge("spectacular_bid_ready", "1 while this process is ready.", registry=self.registry)
+        build = Gauge("spectacular_bid_build_info", "Always 1.", ["version"], registry=self.registry)
+        build.labels(importlib.metadata.version("spectacular-bid")).set(1)
+        ProcessCollector(registry=self.registry)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, name: str, settings: CommonSettings) -> AsyncIterator[Host]:
+        """A host whose database can be reached and has the schema this release needs.
+
+        Raises DatabaseUnavailableError or SchemaError when that is not so within `schema_wait_seconds`.
+        """
+        logs.get_logger().info("settings", service=name, **settings.redacted())
+        url = settings.database_url.get_secret_value()
+        began = time.monotonic()
+        pool = await open_pool(
+            url, name=name, size=settings.database_pool_size, wait_seconds=settings.schema_wait_seconds
+        )
+        try:
+            left = settings.schema_wait_seconds - (time.monotonic() - began)
+            await wait_for_schema(pool, max(1.0, left))
+            yield cls(name, settings, pool)
+        finally:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(pool.close(), 5)
+            pool.terminate()
+
+    async def public_server(self, open_methods: frozenset[str] = frozenset()) -> grpc.aio.Server:
+        """The server for players on `listen`: tokens are checked, except for `open_methods`."""
+        settings = self.settings
+        verifier = TokenVerifier(settings.jwks_file, settings.token_issuer, settings.token_audience)
+        server, address = self._server(PlayerGate(verifier, open_methods), settings.listen, MESSAGE_BYTES_MAX)
+        self.public_address = address
+        return server
+
+    async def internal_server(self) -> grpc.aio.Server:
+        """The server for the other services on `internal_listen`."""
+        settings = self.settings
+        gate = SecretGate(settings.internal_secret.get_secret_value())
+        server, address = self._server(gate, settings.internal_listen, INTERNAL_MESSAGE_BYTES_MAX)
+        self.internal_address = address
+        return server
+
+    def _server(self, gate: Gate, listen: str, bytes_max: int) -> tuple[grpc.aio.Server, str]:
+        guard = Guard(gate, self._rpc_metrics)
+        # The last of two equal options counts.
+        options = [*SERVER_OPTIONS, ("grpc.max_receive_message_length", bytes_max)]
+        server = grpc.aio.server(interceptors=[guard], options=options)
+        try:
+            port = server.add_insecure_port(listen)
+        except RuntimeError as error:
+            raise SettingsError(f"cannot listen on {listen}: {error}") from None
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        self._servers.append((server, guard, [health.SERVICE_NAME]))
+        return server, f"{listen.rpartition(':')[0]}:{port}"
+
+    def register(
+        self,
+        server: grpc.aio.Server,
+        add: Callable[[Any, grpc.aio.Server], None],
+        servicer: Any,
+        service_name: str,
+        methods: list[str],
+    ) -> None:
+        """Adds a servicer; `methods` are the plain names of its rpcs, for metrics at zero."""
+        add(servicer, server)
+        for known, _, names in self._servers:
+            if known is server:
+                names.append(service_name)
+        self._rpc_metrics.prepare([f"/{service_name}/{method}" for method in methods])
+
+    def add_readiness(self, name: str, check: Callable[[], bool]) -> None:
+        """A condition without which this process is not ready."""
+        self._readiness[name] = check
+
+    def on_drain(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Called in order after a stop signal, while the servers still answer."""
+        self._drains.append(callback)
+
+    def stop_on_signals(self) -> None:
+        """SIGTERM and SIGINT set `stopping`."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stopping.set)
+
+    async def run(self) -> None:
+        """Serves until a stop signal, then drains and stops."""
+        self.stop_on_signals()
+        page = MetricsPage(self.settings.metrics_listen, self.registry)
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        await self._health.set(READY, health_pb2.HealthCheckResponse.NOT_SERVING)
+        watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
+        try:
+            for server, _, names in self._servers:
+                if self.settings.env is not Environment.PRODUCTION or server is self._servers[0][0]:
+                    reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
+                await server.start()
+            self.log.info(
+                "listening",
+                service=self.name,
+                public=self.public_address,
+                internal=self.internal_address,
+                metrics=page.address,
+            )
+            await self.stopping.wait()
+            self.log.info("draining", service=self.name)
+            watcher.cancel()
+            await self._set_ready(False)
+            for drain in self._drains:
+                await drain()
+        finally:
+            watcher.cancel()
+            await self._stop_servers()
+            page.close()
+            self.log.info("stopped", service=self.name)
+
+    async def _stop_servers(self) -> None:
+        grace = self.settings.drain_grace_seconds
+        await asyncio.gather(*(server.stop(grace) for server, _, _ in self._servers))
+        left = [task for _, guard, _ in self._servers for task in guard.running]
+        if left:
+            await asyncio.wait(left, timeout=grace)
+
+    async def _watch_readiness(self) -> None:
+        was: set[str] | None = None
+        while True:
+            self.database_ready = await self._database_answers()
+            missing = {name for name, check in self._readiness.items() if not check()}
+            if missing != was:
+                self.log.info("readiness", service=self.name, ready=not missing, missing=sorted(missing))
+                was = missing
+            await self._set_ready(not missing)
+            # Until ready, look often: others wait for it.
+            await asyncio.sleep(0.1 if missing else READINESS_PERIOD_SECONDS)
+
+    async def _set_ready(self, ready: bool) -> None:
+        status = health_pb2.HealthCheckResponse
+        await self._health.set(READY, status.SERVING if ready else status.NOT_SERVING)
+        self._ready.set(ready)
+
+    async def _database_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(READINESS_TIMEOUT_SECONDS):
+                return bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return False
+
+
+def run_service(
+    main: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Runs a service's main coroutine; faults of the surroundings end it with one clear line and status 1."""
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+    except* (SettingsError, DatabaseUnavailableError, SchemaError) as group:
+        for error in group.exceptions:
+            print(f"cannot start: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from None

@@ -1,0 +1,42 @@
+"""The connection pool of a service process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import asyncpg
+
+Pool = asyncpg.Pool[asyncpg.Record]
+
+COMMAND_TIMEOUT_SECONDS = 30.0
+
+
+class DatabaseUnavailableError(Exception):
+    """PostgreSQL could not be reached in time."""
+
+
+async def open_pool(url: str, *, name: str, size: int, wait_seconds: float) -> Pool:
+    """A pool on the database, trying for `wait_seconds` while it cannot be reached.
+
+    `name` is what the database shows as application_name. Raises DatabaseUnavailableError.
+    """
+    give_up = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=size,
+                command_timeout=COMMAND_TIMEOUT_SECONDS,
+                server_settings={
+                    "application_name": name,
+                    # A stuck peer must not hold locks for ever.
+                    "idle_in_transaction_session_timeout": "15000",
+                    "lock_timeout": "10000",
+                },
+            )
+        except (OSError, TimeoutError, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+            if time.monotonic() >= give_up:
+                raise DatabaseUnavailableError(f"no connection to PostgreSQL: {error}") from error
+            await asyncio.sleep(0.2)
