@@ -1,0 +1,265 @@
+"""What comes of a command: the events it causes, or the reason it changes nothing.
+
+These functions look and never change. They know nothing of time: the caller asks the clock first, and puts the
+`TurnTimed` that `timed` builds in front of the events of a command that was in time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from engine import auction, clock, points
+from engine.command import Accept, Bid, Continue, Decline, Draw, Pass, Play, Resign, Reveal, Start
+from engine.deal import commitment
+from engine.event import (
+    BidMade,
+    Continued,
+    MatchEnded,
+    OpeningWon,
+    PointsMoved,
+    Reason,
+    Revealed,
+    RoundBlocked,
+    RoundDealt,
+    RoundWentOut,
+    Started,
+    TileDrawn,
+    TilePlaced,
+    TurnPassed,
+    TurnTimed,
+)
+from engine.outcome import Cause, Outcome
+from engine.refusal import Refusal
+from engine.seats import BySeat
+from engine.state import Match, Mode, Phase
+from engine.tiles import pips_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine.command import Command
+    from engine.deal import Deal
+    from engine.event import Event
+    from engine.seats import Seat
+
+_AUCTION: Final = Phase.AUCTION
+_OPENING: Final = Phase.OPENING
+
+_GATES: Final = {
+    Phase.OVER: Refusal.MATCH_OVER,
+    Phase.AWAITING_START: Refusal.NOT_STARTED,
+    Phase.SETTLED: Refusal.ROUND_SETTLED,
+    Phase.AWAITING_DEAL: Refusal.AWAITING_DEAL,
+}
+"""What a phase answers to the commands it has no use for."""
+
+Ruling = tuple["Event", ...] | Refusal
+
+
+def decide(state: Match, command: Command) -> Ruling:
+    """Answer one command: the events it causes, or the first reason for which it changes nothing."""
+    match command:
+        case Play():
+            return _not_to_act(state, command.seat) or _play(state, command)
+        case Draw():
+            return _not_to_act(state, command.seat) or _draw(state, command)
+        case Pass():
+            return _not_to_act(state, command.seat) or _pass(state, command)
+        case Bid():
+            return _not_to_act(state, command.seat) or _bid(state, command)
+        case Accept():
+            return _not_to_act(state, command.seat) or _accept(state, command)
+        case Decline():
+            return _not_to_act(state, command.seat) or _decline(state, command)
+        case Start():
+            if state.phase is Phase.AWAITING_START:
+                return Refusal.ALREADY_PRESSED if command.seat in state.pressed else (Started(command.seat),)
+            return _GATES.get(state.phase, Refusal.START_NOT_DUE)
+        case Continue():
+            if state.phase is Phase.SETTLED:
+                return (
+                    Refusal.ALREADY_PRESSED if command.seat in state.pressed else (Continued(command.seat),)
+                )
+            return _GATES.get(state.phase, Refusal.CONTINUE_NOT_DUE)
+        case Reveal():
+            return _reveal(state, command)
+        case Resign():
+            if state.phase in (Phase.OVER, Phase.AWAITING_START):
+                return _GATES[state.phase]
+            return (MatchEnded(Outcome(command.seat.opponent, Cause.RESIGNATION)),)
+        case _:
+            assert_never(command)
+
+
+def deal_round(state: Match, deal: Deal, salt: bytes) -> Ruling:
+    """Deal the next round (rule 2.1); refused when none is due. ValueError when the salt has a wrong length."""
+    if state.phase is Phase.OVER:
+        return Refusal.MATCH_OVER
+    if state.phase is not Phase.AWAITING_DEAL:
+        return Refusal.DEAL_NOT_DUE
+    return (RoundDealt(state.round_no + 1, deal, salt, commitment(deal, salt)),)
+
+
+def timed(state: Match, command: Command, waited_ns: int) -> TurnTimed:
+    """What a command of the seat to act costs in time, when it arrived `waited_ns` after the clock went on.
+
+    ValueError when that is at the deadline or later: then `expire` is the answer.
+    """
+    seat = state.to_act
+    assert seat is not None, "a clock runs"
+    effect = clock.Effect.CONTINUES if isinstance(command, Draw) else clock.Effect.ENDS
+    cost = clock.settle(0, waited_ns, state.consumed_ns, state.banks[seat], state.delay_ns, effect)
+    return TurnTimed(seat, state.turn, cost.elapsed, cost.consumed, cost.charge, cost.bank_after)
+
+
+def expire(state: Match) -> tuple[Event, ...]:
+    """The deadline of the seat to act has passed: it loses on time (rule 6.7)."""
+    seat = state.to_act
+    assert seat is not None, "a clock runs"
+    cost = clock.forfeit(state.banks[seat], state.delay_ns)
+    return (
+        TurnTimed(seat, state.turn, cost.elapsed, cost.consumed, cost.charge, cost.bank_after),
+        MatchEnded(Outcome(seat.opponent, Cause.TIME)),
+    )
+
+
+def void(state: Match, reason: str) -> tuple[Event, ...]:
+    """A fault of the service made time undecidable: nobody wins (rule 6.8)."""
+    assert state.phase is not Phase.OVER, "the match goes on"
+    return (MatchEnded(Outcome(None, Cause.VOID, reason)),)
+
+
+def cancel(state: Match, no_shows: Iterable[Seat]) -> tuple[Event, ...]:
+    """These seats did not press Start within the limit: nobody wins (rule 7.2)."""
+    assert state.phase is Phase.AWAITING_START, "the match has not begun"
+    return (MatchEnded(Outcome(None, Cause.CANCELLED, " ".join(no_shows))),)
+
+
+def _not_to_act(state: Match, seat: Seat) -> Refusal | None:
+    """Why this seat may not take a turn now, or None."""
+    if state.to_act is seat:
+        return None
+    gate = _GATES.get(state.phase)
+    if gate is not None:
+        return gate
+    return Refusal.NOT_REVEALED if state.awaiting_reveal is seat else Refusal.NOT_YOUR_TURN
+
+
+def _reveal(state: Match, command: Reveal) -> Ruling:
+    gate = _GATES.get(state.phase)
+    if gate is not None:
+        return gate
+    if state.mode is not Mode.SAME_DEVICE:
+        return Refusal.NOT_SAME_DEVICE
+    if state.awaiting_reveal is not command.seat:
+        return Refusal.REVEAL_NOT_DUE
+    return (Revealed(command.seat),)
+
+
+def _bid(state: Match, command: Bid) -> Ruling:
+    if state.phase is not _AUCTION:
+        return Refusal.NO_AUCTION
+    seat = command.seat
+    fault = auction.bid_fault(command.amount, seat, _jockey(state), state.standing_bid, state.balances[seat])
+    return fault or (BidMade(seat, command.amount),)
+
+
+def _accept(state: Match, _: Accept) -> Ruling:
+    if state.phase is not _AUCTION:
+        return Refusal.NO_AUCTION
+    bid = state.standing_bid
+    if bid is None:
+        return Refusal.NO_BID_STANDS
+    waived = auction.discount(bid.seat, _jockey(state), bid.amount)
+    price = bid.amount - waived
+    won = OpeningWon(bid.seat, price, waived)
+    return (won, *_transfer(state, bid.seat.opponent, price, Reason.AUCTION))
+
+
+def _decline(state: Match, _: Decline) -> Ruling:
+    if state.phase is not _AUCTION:
+        return Refusal.NO_AUCTION
+    if state.standing_bid is not None:
+        return Refusal.BID_STANDS
+    return (OpeningWon(_jockey(state), 0, 0),)
+
+
+def _jockey(state: Match) -> Seat:
+    assert state.jockey is not None, "an auction has a jockey"
+    return state.jockey
+
+
+def _play(state: Match, command: Play) -> Ruling:
+    if state.phase is _AUCTION:
+        return Refusal.AUCTION_OPEN
+    seat, tile, end = command.seat, command.tile, command.end
+    hand = state.hand(seat)
+    if not hand & tile.bit:
+        return Refusal.TILE_NOT_IN_HAND
+    if state.phase is _OPENING:
+        if state.forced_tile is not None and tile is not state.forced_tile:
+            return Refusal.OPENING_TILE_FORCED
+        if end is not None:
+            return Refusal.END_GIVEN_FOR_OPENING
+        placed = TilePlaced(seat, tile, None, None, tile.pips)
+    else:
+        if state.drawn_tile is not None and tile is not state.drawn_tile:
+            return Refusal.MUST_PLAY_DRAWN_TILE
+        fault = state.layout.fault(tile, end)
+        if fault is not None:
+            return fault
+        assert end is not None, "the layout demands an end"
+        joined, count = state.layout.joined(tile, end)
+        placed = TilePlaced(seat, tile, end, joined, count)
+    due = points.score(placed.count)
+    moves = _transfer(state, seat, due, Reason.SCORE) if due else ()
+    if hand == tile.bit and len(moves) < 2:  # a match that is over has no next round (rule 7.8)
+        return (placed, *moves, RoundWentOut(seat))
+    return (placed, *moves)
+
+
+def _draw(state: Match, command: Draw) -> Ruling:
+    return _no_place_for_a_tile(state) or (
+        (TileDrawn(command.seat, state.boneyard[0]),) if state.boneyard else Refusal.BONEYARD_EMPTY
+    )
+
+
+def _pass(state: Match, command: Pass) -> Ruling:
+    refusal = _no_place_for_a_tile(state)
+    if refusal is not None:
+        return refusal
+    if state.boneyard:
+        return Refusal.MUST_DRAW
+    passed = TurnPassed(command.seat)
+    if state.passes == 0:
+        return (passed,)
+    totals = BySeat(pips_of(state.north_hand), pips_of(state.south_hand))
+    winner = points.lower_total(totals)
+    blocked = RoundBlocked(totals, winner)
+    if winner is None:
+        return (passed, blocked)
+    due = points.blocked(totals[winner.opponent])
+    return (passed, blocked, *_transfer(state, winner, due, Reason.BLOCKED))
+
+
+def _no_place_for_a_tile(state: Match) -> Refusal | None:
+    """Why the seat to act may neither draw nor pass: it has a tile to place. None when it has none."""
+    if state.phase is _AUCTION:
+        return Refusal.AUCTION_OPEN
+    if state.phase is _OPENING:
+        return Refusal.MUST_OPEN
+    if state.drawn_tile is not None:
+        return Refusal.MUST_PLAY_DRAWN_TILE
+    assert state.to_act is not None, "checked before"
+    return Refusal.MUST_PLAY if state.hand(state.to_act) & state.layout.fits else None
+
+
+def _transfer(state: Match, to: Seat, due: int, reason: Reason) -> tuple[Event, ...]:
+    """Move points; the match is over when that takes the payer's last (rules 1.2, 1.3). Nothing when none are due."""
+    if due == 0:
+        return ()
+    balance = state.balances[to.opponent]
+    moved = PointsMoved(to, due, points.payable(due, balance), reason)
+    if due >= balance:
+        return (moved, MatchEnded(Outcome(to, Cause.BALANCE)))
+    return (moved,)
