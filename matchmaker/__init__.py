@@ -1,0 +1,1 @@
+"""Who plays whom, and what a result says about strength: values and arithmetic, nothing that waits or stores."""

@@ -1,0 +1,71 @@
+"""What a result says about the strength of two players (openskill, Thurstone-Mosteller).
+
+A rating is a belief: a mean and an uncertainty, both in rating points. The ladder shows and orders by what the player
+is very probably at least worth, so that uncertainty does not look like strength.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from openskill.models import ThurstoneMostellerFull
+
+MU: Final = 1500.0
+"""Mean of a new player."""
+SIGMA: Final = 350.0
+"""Uncertainty of a new player."""
+BETA: Final = 175.0
+"""How much luck and form move a player in a single match."""
+TAU: Final = 2.0
+"""How much uncertainty every match adds, so that a rating can follow a player who changes."""
+SHOWN_SIGMAS: Final = 2.0
+
+MODEL_VERSION: Final = "openskill-6.2 ThurstoneMostellerFull v1"
+"""Stored with every decision. A new model, release or parameter is a new version."""
+
+_MODEL: Final = ThurstoneMostellerFull(mu=MU, sigma=SIGMA, beta=BETA, tau=TAU)
+
+
+class UnknownWinnerError(ValueError):
+    """The winner is not one of the two players: there is nothing to rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A belief about a player's strength, in rating points."""
+
+    mu: float = MU
+    sigma: float = SIGMA
+
+    @property
+    def shown(self) -> int:
+        """The whole points that the ladder shows and orders by: mu - 2 sigma, rounded down. May be negative."""
+        return math.floor(self.mu - SHOWN_SIGMAS * self.sigma)
+
+
+NEW: Final = Rating()
+"""The rating of a player without a rated match."""
+
+
+def rate(before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
+    """The ratings of both players after one match.
+
+    `before` names exactly two players; `winner` is one of them. The result does not depend on their order. Raises
+    UnknownWinnerError when the winner is nobody of the two: a label that is not understood must never become a
+    result of any kind.
+    """
+    if len(before) != 2:
+        raise ValueError(f"a match has two players, not {len(before)}")
+    if winner not in before:
+        raise UnknownWinnerError(f"the winner is none of the two players: {winner!r}")
+    (loser,) = (player for player in before if player != winner)
+    # The model always sees the winner first, so that not even rounding depends on who is listed first.
+    [[won], [lost]] = _MODEL.rate(
+        [[_MODEL.rating(mu=before[player].mu, sigma=before[player].sigma)] for player in (winner, loser)],
+        ranks=[1, 2],
+    )
+    after = {winner: Rating(won.mu, won.sigma), loser: Rating(lost.mu, lost.sigma)}
+    return {player: after[player] for player in before}
