@@ -60,6 +60,8 @@ class Revealed:
     """On a shared device, a seat looked at its tiles; its turn begins."""
 
     seat: Seat
+    hand: tuple[Tile, ...] | None = None
+    """What it saw, sorted. None in what others are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ class TileDrawn:
     """A tile went from the boneyard into a hand. Secret but for the seat."""
 
     seat: Seat
-    tile: Tile
+    tile: Tile | None
+    """None in what others are told, never in what is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,7 @@ def _drawn(state: Match, event: TileDrawn) -> Match:
         layout, _, hand_totals, commitment, outcome,
     ) = state  # fmt: skip
     tile = event.tile
+    assert tile is not None, "a redacted event changes nothing"
     if event.seat is NORTH:
         north_hand |= tile.bit
     else:

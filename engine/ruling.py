@@ -153,7 +153,7 @@ def _reveal(state: Match, command: Reveal) -> Ruling:
         return Refusal.NOT_SAME_DEVICE
     if state.awaiting_reveal is not command.seat:
         return Refusal.REVEAL_NOT_DUE
-    return (Revealed(command.seat),)
+    return (Revealed(command.seat, state.hands[command.seat]),)
 
 
 def _bid(state: Match, command: Bid) -> Ruling:

@@ -1,0 +1,211 @@
+"""What a seat or a spectator may know: the only two ways out to a client (rule 2.4).
+
+`view` and `redact` build their answers from what is allowed; nothing is copied and then struck out. No answer holds
+a tile of the other hand, the order or the tiles of the boneyard, a salt, or anything that follows from them. `None`
+in place of a seat is a spectator.
+
+On a shared device (rule 7.4) one connection holds both seats. It may ask for the views of both: a view holds the
+hand only while that seat's turn lasts. For the events there is `redact_for_device`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.event import (
+    BidMade,
+    Continued,
+    MatchEnded,
+    OpeningWon,
+    PointsMoved,
+    Revealed,
+    RoundBlocked,
+    RoundDealt,
+    RoundWentOut,
+    Started,
+    TileDrawn,
+    TilePlaced,
+    TurnPassed,
+    TurnTimed,
+)
+from engine.legal import NOTHING, Legal, legal
+from engine.seats import BySeat
+from engine.state import Match, Mode
+from engine.tiles import tiles_of
+
+if TYPE_CHECKING:
+    from engine.auction import StandingBid
+    from engine.event import Event
+    from engine.layout import Placement
+    from engine.outcome import Outcome
+    from engine.seats import Seat
+    from engine.state import DecisionKind, Phase
+    from engine.tiles import End, Tile
+
+
+class OpenEnd(NamedTuple):
+    """One place where a tile may be joined."""
+
+    end: End
+    value: int
+    """What the joined tile must show."""
+    counts: int
+    """What it adds to the count now (rule 3.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a client may draw. See `Match` for fields of the same name."""
+
+    seat: Seat | None
+    """Who sees this; None for a spectator."""
+    phase: Phase
+    mode: Mode
+    round_no: int
+    decision_id: int
+    turn: int
+    to_act: Seat | None
+    awaiting_reveal: Seat | None
+    kind: DecisionKind | None
+    balances: BySeat[int]
+    banks: BySeat[int]
+    delay_ns: int
+    consumed_ns: int
+    hand: tuple[Tile, ...] | None
+    """The viewer's own tiles, sorted; None for a spectator and for a seat that has not revealed them."""
+    hand_counts: BySeat[int]
+    boneyard_count: int
+    placements: tuple[Placement, ...]
+    """The layout, in the order in which it was laid, with the join of each tile."""
+    spinner: Tile | None
+    ends: tuple[OpenEnd, ...]
+    count: int
+    last_transfer: PointsMoved | None
+    jockey: Seat | None
+    standing_bid: StandingBid | None
+    pressed: tuple[Seat, ...]
+    legal: Legal
+    """What the viewer may ask for now; empty for everybody else."""
+    hand_totals: BySeat[int] | None
+    commitment: str | None
+    outcome: Outcome | None
+
+
+def view(state: Match, seat: Seat | None) -> View:
+    """The match as one seat sees it, or a spectator."""
+    layout = state.layout
+    return View(
+        seat=seat,
+        phase=state.phase,
+        mode=state.mode,
+        round_no=state.round_no,
+        decision_id=state.decision_id,
+        turn=state.turn,
+        to_act=state.to_act,
+        awaiting_reveal=state.awaiting_reveal,
+        kind=state.decision_kind,
+        balances=state.balances,
+        banks=state.banks,
+        delay_ns=state.delay_ns,
+        consumed_ns=state.consumed_ns,
+        hand=_hand(state, seat),
+        hand_counts=BySeat(state.north_hand.bit_count(), state.south_hand.bit_count()),
+        boneyard_count=len(state.boneyard),
+        placements=layout.placements,
+        spinner=layout.spinner,
+        ends=tuple(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends),
+        count=layout.total,
+        last_transfer=state.last_transfer,
+        jockey=state.jockey,
+        standing_bid=state.standing_bid,
+        pressed=state.pressed,
+        legal=_legal(state, seat),
+        hand_totals=state.hand_totals,
+        commitment=state.commitment,
+        outcome=state.outcome,
+    )
+
+
+def _hand(state: Match, seat: Seat | None) -> tuple[Tile, ...] | None:
+    if seat is None or (state.mode is Mode.SAME_DEVICE and state.to_act is not seat):
+        return None
+    return tiles_of(state.hand(seat))
+
+
+def _legal(state: Match, seat: Seat | None) -> Legal:
+    """What this seat may ask for. The list of the seat to act would tell its tiles: nobody else gets it."""
+    if seat is None:
+        return NOTHING
+    if state.to_act is not None:
+        return legal(state) if state.to_act is seat else NOTHING
+    everything = legal(state)
+    return Legal(
+        start=(seat,) if seat in everything.start else (),
+        continue_=(seat,) if seat in everything.continue_ else (),
+        reveal=seat if seat is everything.reveal else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HandDealt:
+    """A round was dealt, as one seat is told."""
+
+    round_no: int
+    hand: tuple[Tile, ...] | None
+    """The own tiles, sorted; None for a spectator, and on a shared device, where Reveal shows them."""
+    commitment: str
+
+
+SeatEvent = (
+    HandDealt
+    | Started
+    | Continued
+    | Revealed
+    | BidMade
+    | OpeningWon
+    | PointsMoved
+    | TilePlaced
+    | TileDrawn
+    | TurnPassed
+    | RoundWentOut
+    | RoundBlocked
+    | TurnTimed
+    | MatchEnded
+)
+"""What a seat or a spectator is told: exactly one for every event, so that both are numbered alike."""
+
+
+def redact(event: Event, seat: Seat | None, mode: Mode = Mode.ONLINE) -> SeatEvent:
+    """One event as one seat may hear of it, or a spectator."""
+    match event:
+        case RoundDealt():
+            shown = None if seat is None or mode is Mode.SAME_DEVICE else event.deal.hand(seat)
+            return HandDealt(event.round_no, shown, event.commitment)
+        case TileDrawn():
+            return TileDrawn(event.seat, event.tile if event.seat is seat else None)
+        case Revealed():
+            return Revealed(event.seat, event.hand if event.seat is seat else None)
+        case (
+            Started()
+            | Continued()
+            | BidMade()
+            | OpeningWon()
+            | PointsMoved()
+            | TilePlaced()
+            | TurnPassed()
+            | RoundWentOut()
+            | RoundBlocked()
+            | TurnTimed()
+            | MatchEnded()
+        ):
+            return event
+
+
+def redact_for_device(event: Event) -> SeatEvent:
+    """One event as the connection that holds both seats of a shared device may hear of it.
+
+    It hears of tiles only in the turn of their holder: those of a Reveal, and those drawn in the turn it began.
+    """
+    seat = event.seat if isinstance(event, TileDrawn | Revealed) else None
+    return redact(event, seat, Mode.SAME_DEVICE)
