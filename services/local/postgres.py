@@ -235,7 +235,7 @@ class EmbeddedPostgres:
 
     def _launch(self, binaries: Path, mode: str) -> None:
         for _ in range(5):
-            self._port = self._wanted_port or _free_port()
+            self._port = _free_port(self._wanted_port)
             settings = _SETTINGS | ({} if self._durable else _NOT_DURABLE) | {"port": str(self._port)}
             options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             with self.log_path.open("wb") as log:
@@ -257,7 +257,7 @@ class EmbeddedPostgres:
             while self.exit_status() is None:
                 try:
                     pool.submit(asyncio.run, self._ensure_database()).result()
-                except (OSError, asyncpg.CannotConnectNowError):
+                except (OSError, TimeoutError, asyncpg.CannotConnectNowError):
                     pass
                 except asyncpg.InvalidPasswordError as problem:
                     raise PostgresError(
@@ -273,7 +273,7 @@ class EmbeddedPostgres:
         return False
 
     async def _ensure_database(self) -> None:
-        connection = await asyncpg.connect(self._url("postgres"), ssl=False, timeout=10)
+        connection = await asyncpg.connect(self._url("postgres"), ssl=False, timeout=5)
         try:
             if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", NAME):
                 await connection.execute(f'CREATE DATABASE "{NAME}"')
@@ -358,9 +358,14 @@ def _alive(pid: str) -> bool:
     return True
 
 
-def _free_port() -> int:
+def _free_port(wanted: int) -> int:
+    """The wanted port, or any for 0. Looked at before the start, so that we never wait for a stranger's answer."""
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted))
+        except OSError as problem:
+            raise PostgresError(f"port {wanted} on {HOST} cannot be used: {problem.strerror}") from problem
         port: int = probe.getsockname()[1]
         return port
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TypeAlias
 
 import asyncpg
 
-Pool = asyncpg.Pool[asyncpg.Record]
+# Quoted: asyncpg's classes take parameters only in their stubs.
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 COMMAND_TIMEOUT_SECONDS = 30.0
 
