@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import code_pb2, error_details_pb2, status_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status
 
 DOMAIN = "spectacularbid"
@@ -60,9 +60,7 @@ def malformed(message: str) -> ServiceError:
 
 def try_again(message: str, after_seconds: float = 0.5) -> ServiceError:
     """UNAVAILABLE: the same request may be sent again."""
-    return ServiceError(
-        grpc.StatusCode.UNAVAILABLE, "TRY_AGAIN", message, retry_after_seconds=after_seconds
-    )
+    return ServiceError(grpc.StatusCode.UNAVAILABLE, "TRY_AGAIN", message, retry_after_seconds=after_seconds)
 
 
 def limit_reached(message: str, after_seconds: float = 1.0) -> ServiceError:
@@ -75,6 +73,3 @@ def limit_reached(message: str, after_seconds: float = 1.0) -> ServiceError:
 def internal(opaque_id: str) -> ServiceError:
     """INTERNAL: a fault of ours. The client learns an id, the log has the rest."""
     return ServiceError(grpc.StatusCode.INTERNAL, "INTERNAL", f"internal error {opaque_id}")
-
-
-__all__ = ["DOMAIN", "ServiceError", "code_pb2", "internal", "limit_reached", "malformed", "try_again"]

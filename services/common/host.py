@@ -174,7 +174,7 @@ class Host:
             await self.stopping.wait()
             self.log.info("draining", service=self.name)
             watcher.cancel()
-            await self._set_ready(False)
+            await self._set_ready(ready=False)
             for drain in self._drains:
                 await drain()
         finally:
@@ -198,11 +198,11 @@ class Host:
             if missing != was:
                 self.log.info("readiness", service=self.name, ready=not missing, missing=sorted(missing))
                 was = missing
-            await self._set_ready(not missing)
+            await self._set_ready(ready=not missing)
             # Until ready, look often: others wait for it.
             await asyncio.sleep(0.1 if missing else READINESS_PERIOD_SECONDS)
 
-    async def _set_ready(self, ready: bool) -> None:
+    async def _set_ready(self, *, ready: bool) -> None:
         status = health_pb2.HealthCheckResponse
         await self._health.set(READY, status.SERVING if ready else status.NOT_SERVING)
         self._ready.set(ready)
@@ -226,5 +226,5 @@ def run_service(
             runner.run(main())
     except* (SettingsError, DatabaseUnavailableError, SchemaError) as group:
         for error in group.exceptions:
-            print(f"cannot start: {error}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"cannot start: {error}\n")
         raise SystemExit(1) from None

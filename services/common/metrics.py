@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from services.common.settings import split_address
 
 # `_created` series double the page and tell nothing that Prometheus needs.
-prometheus_client.disable_created_metrics()
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -34,9 +34,7 @@ class RpcMetrics:
             buckets=LATENCY_BUCKETS,
             registry=registry,
         )
-        self.streams = Gauge(
-            "grpc_server_streams", "Streams open now.", ["grpc_method"], registry=registry
-        )
+        self.streams = Gauge("grpc_server_streams", "Streams open now.", ["grpc_method"], registry=registry)
 
     def prepare(self, methods: list[str]) -> None:
         """Creates the series of known methods at zero."""

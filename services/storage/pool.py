@@ -38,7 +38,12 @@ async def open_pool(url: str, *, name: str, size: int, wait_seconds: float) -> P
                     "lock_timeout": "10000",
                 },
             )
-        except (OSError, TimeoutError, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+        except (
+            OSError,
+            TimeoutError,
+            asyncpg.CannotConnectNowError,
+            asyncpg.TooManyConnectionsError,
+        ) as error:
             if time.monotonic() >= give_up:
                 raise DatabaseUnavailableError(f"no connection to PostgreSQL: {error}") from error
             await asyncio.sleep(0.2)

@@ -1,0 +1,332 @@
+"""The only writer of match logs: rulings that wait for the disk together share one transaction.
+
+Every append checks the owner's fence in its own statement. A connection lost during a commit leaves the result
+unknown; an append can be repeated, because it is keyed by match and revision, and finds out whether it was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import asyncpg
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from services.common.logs import get_logger
+from services.storage.pool import Pool
+
+GROUP_MAX: Final = 256
+RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+_TRANSIENT = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.QueryCanceledError,
+)
+
+
+class FencedError(Exception):
+    """Another process owns the match; this one must stop at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The stamps and figures behind a timed ruling. Nanoseconds."""
+
+    turn: int
+    start_ns: int | None = None
+    arrive_ns: int | None = None
+    start_raw_ns: int | None = None
+    read_raw_ns: int | None = None
+    timeline_id: str | None = None
+    elapsed_ns: int | None = None
+    consumed_ns: int | None = None
+    charge_ns: int | None = None
+    bank_after_ns: int | None = None
+    credited_ns: int | None = None
+    clock_id: str | None = None
+    policy_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a forfeit or a void rests on."""
+
+    evidence_id: str
+    kind: str
+    engine_id: str
+    incarnation: str
+    policy_version: str
+    detail: str
+    """JSON."""
+    clock_id: str | None = None
+    timeline_id: str | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    size_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The outcome that goes with a final ruling."""
+
+    winner: str | None
+    cause: str
+    detail: str
+    north_balance: int
+    south_balance: int
+    evidence: Evidence | None = None
+    no_shows: tuple[str, ...] = ()
+    """Player ids that did not press Start in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One ruling to be stored."""
+
+    match_id: str
+    revision: int
+    first_sequence: int
+    last_sequence: int
+    fence: int
+    events: str
+    """JSON array."""
+    seat: str | None = None
+    request_id: str | None = None
+    request_hash: bytes | None = None
+    judged: Judged | None = None
+    ending: Ending | None = None
+
+
+_JUDGED = tuple(field.name for field in fields(Judged))
+_COLUMNS: Final = (
+    ("match_id", "uuid"),
+    ("revision", "bigint"),
+    ("first_sequence", "bigint"),
+    ("last_sequence", "bigint"),
+    ("fence", "bigint"),
+    ("events", "text"),
+    ("seat", "text"),
+    ("request_id", "text"),
+    ("request_hash", "bytea"),
+    *(
+        (name, "text" if name in ("timeline_id", "clock_id", "policy_version") else "bigint")
+        for name in _JUDGED
+    ),
+)
+_NAMES = ", ".join(name for name, _ in _COLUMNS)
+_VALUES = ", ".join("i.events::jsonb" if name == "events" else f"i.{name}" for name, _ in _COLUMNS)
+_ARRAYS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(_COLUMNS, 2))
+
+# The share lock makes a takeover, which updates the owner's row, wait for this commit or come before it.
+APPEND = f"""
+with input as (
+    select * from unnest({_ARRAYS}) as t ({_NAMES})
+), owned as (
+    select o.match_id, o.fence from match_owner o
+    where o.match_id = any($2::uuid[]) and o.engine_id = $1 and o.released_at is null
+    order by o.match_id for share of o
+)
+insert into match_log ({_NAMES})
+select {_VALUES} from input i join owned o on o.match_id = i.match_id and o.fence = i.fence
+on conflict do nothing
+returning match_id
+"""  # noqa: S608 - made of the constants above
+
+
+class Journal:
+    """Appends rulings in groups. One task, `run`, writes; `append` waits for its own ruling's commit."""
+
+    def __init__(self, pool: Pool, engine_id: str, registry: CollectorRegistry) -> None:
+        self._pool = pool
+        self._engine_id = engine_id
+        self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
+        self._wake = asyncio.Event()
+        self._seconds = Histogram(
+            "spectacular_bid_commit_seconds",
+            "Duration of a group commit.",
+            buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30),
+            registry=registry,
+        )
+        self._sizes = Histogram(
+            "spectacular_bid_commit_rulings",
+            "Rulings in a group commit.",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            registry=registry,
+        )
+        self._retries = Counter(
+            "spectacular_bid_commit_retries_total",
+            "Group commits that failed and were repeated.",
+            registry=registry,
+        )
+
+    def append(self, entry: Entry) -> asyncio.Future[None]:
+        """Done when the ruling is on disk. Raises FencedError when this process does not own the match any more.
+
+        Database trouble is waited out: the result is then late, never wrong.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, done))
+        self._wake.set()
+        return done
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            await self._wake.wait()
+            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            if not self._waiting:
+                self._wake.clear()
+            await self._write_patiently(group)
+
+    async def _write_patiently(self, group: list[tuple[Entry, asyncio.Future[None]]]) -> None:
+        attempt = 0
+        while group:
+            try:
+                with self._seconds.time():
+                    lost = await self._write([entry for entry, _ in group])
+            except _TRANSIENT as error:
+                self._retries.inc()
+                pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
+                get_logger().warning(
+                    "commit_retry", error=type(error).__name__, rulings=len(group), attempt=attempt
+                )
+                attempt += 1
+                await asyncio.sleep(pause)
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, the room that waits must learn of it
+                if len(group) > 1:
+                    # One ruling the database does not take must not stop the others.
+                    for single in group:
+                        await self._write_patiently([single])
+                    return
+                get_logger().exception("commit_refused", match_id=group[0][0].match_id)
+                _fail(group[0][1], error)
+                return
+            self._sizes.observe(len(group))
+            for entry, done in group:
+                if entry.match_id in lost:
+                    _fail(done, FencedError(entry.match_id))
+                elif not done.done():
+                    done.set_result(None)
+            return
+
+    async def _write(self, entries: Sequence[Entry]) -> set[str]:
+        """One transaction. Returns the matches whose ruling is not in the log, because another process owns them."""
+        async with self._pool.acquire() as connection:
+            endings = [entry for entry in entries if entry.ending is not None]
+            if not endings:
+                return await self._append(connection, entries)
+            async with connection.transaction():
+                lost = await self._append(connection, entries)
+                for entry in endings:
+                    if entry.match_id not in lost:
+                        await _end(connection, entry)
+            return lost
+
+    async def _append(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
+        rows = await connection.fetch(APPEND, self._engine_id, *_arrays(entries))
+        missing = {entry.match_id for entry in entries} - {str(row["match_id"]) for row in rows}
+        if missing:
+            missing -= await self._already_there(
+                connection, [entry for entry in entries if entry.match_id in missing]
+            )
+        return missing
+
+    async def _already_there(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
+        """Matches whose ruling an earlier attempt stored, though its commit was never acknowledged."""
+        there = set()
+        for entry in entries:
+            row = await connection.fetchrow(
+                "select fence, events = $3::jsonb as same from match_log where match_id = $1 and revision = $2",
+                uuid.UUID(entry.match_id),
+                entry.revision,
+                entry.events,
+            )
+            if row is not None and row["fence"] == entry.fence and row["same"]:
+                there.add(entry.match_id)
+        return there
+
+
+def _fail(done: asyncio.Future[None], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
+
+
+def _arrays(entries: Sequence[Entry]) -> list[list[Any]]:
+    plain = (
+        "revision",
+        "first_sequence",
+        "last_sequence",
+        "fence",
+        "events",
+        "seat",
+        "request_id",
+        "request_hash",
+    )
+    return [
+        [uuid.UUID(entry.match_id) for entry in entries],
+        *([getattr(entry, name) for entry in entries] for name in plain),
+        *([entry.judged and getattr(entry.judged, name) for entry in entries] for name in _JUDGED),
+    ]
+
+
+async def _end(connection: Any, entry: Entry) -> None:
+    ending = entry.ending
+    assert ending is not None
+    match_id = uuid.UUID(entry.match_id)
+    evidence = ending.evidence
+    if evidence is not None:
+        await connection.execute(
+            """
+            insert into clock_evidence (evidence_id, kind, match_id, engine_id, incarnation, clock_id, timeline_id,
+                                        from_ns, to_ns, size_ns, policy_version, detail)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing
+            """,
+            uuid.UUID(evidence.evidence_id),
+            evidence.kind,
+            match_id,
+            evidence.engine_id,
+            evidence.incarnation,
+            evidence.clock_id,
+            evidence.timeline_id,
+            evidence.from_ns,
+            evidence.to_ns,
+            evidence.size_ns,
+            evidence.policy_version,
+            evidence.detail,
+        )
+    for player_id in ending.no_shows:
+        await connection.execute(
+            "insert into no_show (match_id, player_id) values ($1, $2) on conflict do nothing",
+            match_id,
+            player_id,
+        )
+    await connection.execute(
+        """
+        insert into match_outcome (match_id, winner, cause, detail, evidence_id, fence, north_balance, south_balance)
+        values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing
+        """,
+        match_id,
+        ending.winner,
+        ending.cause,
+        ending.detail,
+        uuid.UUID(evidence.evidence_id) if evidence is not None else None,
+        entry.fence,
+        ending.north_balance,
+        ending.south_balance,
+    )
+    await connection.execute("delete from live_seat where match_id = $1", match_id)
+    await connection.execute(
+        "update match_owner set released_at = clock_timestamp() where match_id = $1", match_id
+    )
