@@ -1,7 +1,7 @@
 # Everything starts here. Each target sets up what it needs; Python 3.11 or newer and make are all it takes.
 #   make run     the whole stack on this machine, two bots playing a rated match, served until Ctrl-C
 #   make demo    the same, but it ends after the match
-#   make test    lint, types, protos and every test
+#   make test    lint, types, protos, migrations and every test
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -31,9 +31,10 @@ lint: setup ## style of the code
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 
-check: lint ## lint, types, protos
+check: lint ## lint, types, protos, migrations
 	$(BIN)/mypy
 	$(BIN)/buf lint protos
+	$(BIN)/squawk --config services/storage/squawk.toml services/storage/migrations/*.sql
 
 test: check ## check, then every test against real processes and a real PostgreSQL
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
