@@ -1,0 +1,276 @@
+"""One match, followed and played: nothing is lost, nothing comes twice, however often the connection breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+import grpc
+
+from client import table as fold
+from client.connection import PATIENCE_SECONDS, Backoff, persist
+from client.errors import CallError, ClientError, UnreachableError, from_rpc
+from client.lines import Applied, PlayLine, WatchLine
+from client.wire import command_to_pb, evolve, prompt_from_pb, seat_to_pb, table_from_pb
+from spectacularbid.match.v1 import match_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+    from client.connection import Connections
+    from client.lines import Line
+    from client.table import TableState
+    from engine.command import Command
+    from engine.seats import Seat
+    from spectacularbid.match.v1.event_pb2 import MatchEvent
+
+HEARTBEAT_SECONDS_MAX: Final = 15.0
+"""Silence after which a stream is taken for dead."""
+RECONNECT_PATIENCE_SECONDS: Final = 300.0
+"""How long a match is attached again without a word of the service before UnreachableError."""
+
+
+class Transport(StrEnum):
+    """How a match is connected."""
+
+    PLAY = "play"
+    """One stream for everything: cheapest."""
+    WATCH = "watch"
+    """Watch for the events and a call a command: for what cannot do bidirectional streams."""
+
+
+class _BrokenError(Exception):
+    """This attachment cannot be trusted any more; the next one may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something happened. `table` is the table after it."""
+
+    table: TableState
+    events: tuple[MatchEvent, ...]
+    """New events in order; each is told once."""
+    snapshot: bool
+    """Whether the table was told anew: events before it may be missing from what this stream told."""
+
+
+class MatchStream:
+    """A match as one seat or a spectator follows it. An async context manager and an async iterator of News.
+
+    Ends after the end of the match. Iterate from one task; `submit` may be called from any.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        match_id: str,
+        address: str,
+        *,
+        transport: Transport = Transport.PLAY,
+        seat: Seat | None = None,
+        resume: TableState | None = None,
+        heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX,
+        patience_seconds: float = RECONNECT_PATIENCE_SECONDS,
+    ) -> None:
+        """`seat` matters only where one device holds both. With `resume`, goes on after that table."""
+        self.match_id = match_id
+        self.reattached = 0
+        """How often the stream was attached again."""
+        self._connections = connections
+        self._address = address
+        self._seat = seat
+        kind = PlayLine if transport is Transport.PLAY else WatchLine
+        self._line: Line = kind(connections, match_id, seat)
+        self._heartbeat_seconds_max = heartbeat_seconds_max
+        self._patience_seconds = patience_seconds
+        self._table = resume
+        # What has been received, as numbers; `_table` is what has been told.
+        self._sequence = 0 if resume is None else resume.sequence
+        self._over = resume is not None and resume.outcome is not None
+        self._heard = 0.0
+        self._answered = 0
+        self._inbox: deque[tuple[pb.WatchResponse, float]] = deque()
+        self._arrived = asyncio.Event()
+        self._runner: asyncio.Task[None] | None = None
+
+    # Following
+
+    async def __aenter__(self) -> Self:
+        self._runner = asyncio.create_task(self._run(), name=f"match {self.match_id}")
+        self._runner.add_done_callback(lambda _: self._arrived.set())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None, "entered"
+        self._runner.cancel()
+        # Its own error was raised from the iteration, or there is a more important one on its way.
+        with contextlib.suppress(asyncio.CancelledError, ClientError):
+            await self._runner
+
+    @property
+    def table(self) -> TableState:
+        """The table as last told. Raises LookupError before the first news."""
+        if self._table is None:
+            raise LookupError("nothing has been told of this match yet")
+        return self._table
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> News:
+        assert self._runner is not None, "async with comes first"
+        while not self._inbox:
+            if self._runner.done():
+                self._runner.result()
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._tell(*self._inbox.popleft())
+
+    def _tell(self, message: pb.WatchResponse, received: float) -> News:
+        snapshot = message.HasField("snapshot")
+        table = table_from_pb(message.snapshot, received) if snapshot else self.table
+        for event in message.events:
+            table = evolve(table, event)
+        if message.HasField("prompt"):
+            table = fold.prompted(table, prompt_from_pb(message.prompt, received))
+        self._table = table
+        return News(table, tuple(message.events), snapshot)
+
+    async def questions(self) -> AsyncIterator[TableState]:
+        """The table each time this seat is asked something, until the match is over. A question that `submit` has
+        answered does not come again.
+        """
+        async for news in self:
+            table = news.table
+            # Later news may have come meanwhile: a question that is answered already is not asked.
+            if not self._inbox and table.asks_me and table.prompt.decision_id != self._answered:
+                yield table
+
+    # Playing
+
+    async def submit(
+        self, command: Command, *, decision_id: int | None = None, request_id: str | None = None
+    ) -> Applied:
+        """Have a command carried out exactly once, whatever the network does.
+
+        It answers the question of `table` unless `decision_id` says which. Raises Refused when the rules do not allow
+        it, CallError for everything else the service says, UnreachableError when nobody answers.
+        """
+        if decision_id is None:
+            decision_id = self.table.prompt.decision_id
+        one_device = self._table is not None and self._table.same_device
+        request = pb.SubmitRequest(
+            match_id=self.match_id,
+            request_id=request_id or str(uuid.uuid4()),
+            decision_id=decision_id,
+            command=command_to_pb(command),
+            seat=seat_to_pb(command.seat if one_device else None),
+        )
+        applied = await persist(
+            lambda: self._line.send(self._address, request), patience_seconds=PATIENCE_SECONDS
+        )
+        self._answered = max(self._answered, decision_id)
+        return applied
+
+    # Staying attached
+
+    async def _run(self) -> None:
+        try:
+            await self._stay_attached()
+        except BaseException as error:
+            self._line.finish(error if isinstance(error, Exception) else None)
+            raise
+        else:
+            self._line.finish(None)
+        finally:
+            self._line.detach()
+
+    async def _stay_attached(self) -> None:
+        backoff = Backoff()
+        self._heard = time.monotonic()
+        while True:
+            asked: float | None = None
+            problem: Exception = _BrokenError("the stream ended before the match")
+            try:
+                await self._attachment(backoff)
+            except grpc.aio.AioRpcError as error:
+                failure = from_rpc(error)
+                if not (self._over or failure.retryable or self._moved(failure)):
+                    raise failure from None
+                asked, problem = failure.retry_after_seconds, failure
+            except (_BrokenError, TimeoutError) as error:
+                problem = error
+            finally:
+                self._line.detach()
+            if self._over:
+                return
+            if time.monotonic() - self._heard > self._patience_seconds:
+                raise UnreachableError(f"match {self.match_id} cannot be reached: {problem}") from problem
+            await asyncio.sleep(backoff.next_seconds(asked))
+            self.reattached += 1
+
+    async def _attachment(self, backoff: Backoff) -> None:
+        """One stream from its beginning to its end."""
+        service = self._connections.at(self._address)
+        try:
+            async with asyncio.timeout(self._heartbeat_seconds_max):
+                await self._line.attach(service, self._sequence)
+            while True:
+                async with asyncio.timeout(self._heartbeat_seconds_max):
+                    message = await self._line.read()
+                if message is None:
+                    return
+                self._heard = time.monotonic()
+                backoff.reset()
+                self._receive(message)
+                if message.HasField("reconnect"):
+                    self._address = message.reconnect.address or self._address
+                    return
+        except TimeoutError:
+            # The connection may be long dead without a word: do not wait for it to find out.
+            self._connections.renew(self._address, service)
+            raise
+
+    def _receive(self, message: pb.WatchResponse) -> None:
+        """Take over what is new. Raises _BrokenError when something is missing."""
+        news = pb.WatchResponse()
+        sequence = self._sequence
+        if message.HasField("snapshot"):
+            if message.snapshot.sequence < sequence:
+                raise _BrokenError(f"the service is behind: {message.snapshot.sequence} after {sequence}")
+            sequence = message.snapshot.sequence
+            news.snapshot.CopyFrom(message.snapshot)
+            self._over = self._over or message.snapshot.table.HasField("outcome")
+        elif sequence == 0 and (message.events or message.HasField("prompt")):
+            raise _BrokenError("the stream did not begin with a snapshot")
+        for event in message.events:
+            if event.sequence <= sequence:
+                continue  # told before
+            if event.sequence != sequence + 1:
+                raise _BrokenError(f"event {event.sequence} came after {sequence}")
+            sequence = event.sequence
+            news.events.append(event)
+            self._over = self._over or event.HasField("match_ended")
+        if message.HasField("prompt") and message.prompt.sequence == sequence:
+            news.prompt.CopyFrom(message.prompt)
+        self._sequence = sequence
+        if news.ByteSize():
+            self._inbox.append((news, time.monotonic()))
+            self._arrived.set()
+
+    def _moved(self, failure: CallError) -> bool:
+        """Whether another process has the match now; the next attachment goes there."""
+        if failure.reason != "WRONG_ADDRESS":
+            return False
+        self._address = failure.metadata.get("address") or self._address
+        return True

@@ -1,0 +1,283 @@
+"""A player's session: who one is, finding a match, playing it, looking things up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+import grpc
+
+from client.connection import PATIENCE_SECONDS, Backoff, Connections
+from client.errors import UnreachableError, from_rpc
+from client.match import MatchStream, Transport
+from client.table import Player
+from client.wire import player_from_pb, seat_to_pb, some_seat_from_pb, table_from_pb
+from spectacularbid.identity.v1 import guest_service_pb2
+from spectacularbid.ladder.v1 import ladder_service_pb2
+from spectacularbid.match.v1 import match_service_pb2
+from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from types import TracebackType
+
+    from client.table import TableState
+    from engine.seats import Seat
+    from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
+
+RATED: Final = matchmaking_service_pb2.POOL_RATED
+CASUAL: Final = matchmaking_service_pb2.POOL_CASUAL
+
+_SEEK_SILENCE_SECONDS: Final = 30.0
+_PAGE_SIZE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A player and the token that proves it."""
+
+    player_id: str
+    name: str
+    token: str = field(repr=False)
+    expires_at: int
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchHandle:
+    """A match that was found or created, and where it is played."""
+
+    match_id: str
+    address: str
+    seat: Seat
+    opponent: Player | None = None
+    opponent_rating: int = 0
+    """In whole points; 0 when unrated."""
+
+
+async def new_guest(address: str, name: str, credentials: grpc.ChannelCredentials | None = None) -> Identity:
+    """A new player of a service that has guests. Raises CallError or UnreachableError."""
+    connections = Connections(None, credentials)
+    try:
+        request = guest_service_pb2.CreateGuestRequest(name=name)
+        made = await connections.call(address, lambda service: service.guests.CreateGuest, request)
+    finally:
+        await connections.close()
+    return Identity(made.player_id, name, made.token, made.expires_at)
+
+
+class Client:
+    """One player, connected. An async context manager.
+
+    Every method raises CallError for what the service says and UnreachableError when nobody answers; each call is
+    repeated where that is safe.
+    """
+
+    def __init__(
+        self,
+        matchmaking_address: str,
+        token: str,
+        *,
+        game_address: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        """`game_address` is where any game process answers; by default the same as matchmaking, as behind one
+        front door. `credentials` for TLS.
+        """
+        self.address = matchmaking_address
+        self.game_address = game_address or matchmaking_address
+        self._connections = Connections(token, credentials)
+
+    @classmethod
+    async def guest(cls, address: str, name: str, *, game_address: str | None = None) -> Self:
+        """A client for a new guest player."""
+        identity = await new_guest(address, name)
+        return cls(address, identity.token, game_address=game_address)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; open streams end."""
+        await self._connections.close()
+
+    # Finding a match
+
+    async def seek(
+        self,
+        pool: matchmaking_service_pb2.Pool.ValueType = RATED,
+        *,
+        waiting: Callable[[Waiting], None] | None = None,
+    ) -> MatchHandle:
+        """Wait for an opponent, for as long as it takes; `waiting` hears about the queue. Cancelling this ends the seek.
+
+        A player who has a live match gets that one.
+        """
+        backoff = Backoff()
+        request = matchmaking_service_pb2.SeekRequest(request_id=str(uuid.uuid4()), pool=pool)
+        heard = time.monotonic()
+        while True:
+            service = self._connections.at(self.address)
+            call = service.matchmaking.Seek(request, metadata=self._connections.metadata)
+            try:
+                while True:
+                    async with asyncio.timeout(_SEEK_SILENCE_SECONDS):
+                        news = await call.read()
+                    if not isinstance(news, matchmaking_service_pb2.SeekResponse):
+                        break
+                    heard = time.monotonic()
+                    backoff.reset()
+                    if news.HasField("matched"):
+                        return self._handle(news.matched)
+                    if waiting is not None and news.HasField("waiting"):
+                        waiting(news.waiting)
+                pause = backoff.next_seconds()
+            except grpc.aio.AioRpcError as problem:
+                error = from_rpc(problem)
+                if not error.retryable:
+                    raise error from None
+                pause = backoff.next_seconds(error.retry_after_seconds)
+            except TimeoutError:
+                self._connections.renew(self.address, service)
+                pause = backoff.next_seconds()
+            finally:
+                call.cancel()
+            if time.monotonic() - heard > PATIENCE_SECONDS + _SEEK_SILENCE_SECONDS:
+                raise UnreachableError(f"nobody answers at {self.address}")
+            await asyncio.sleep(pause)
+
+    def _handle(self, matched: matchmaking_service_pb2.Matched) -> MatchHandle:
+        return MatchHandle(
+            match_id=matched.match_id,
+            address=matched.address or self.game_address,
+            seat=some_seat_from_pb(matched.seat),
+            opponent=player_from_pb(matched.opponent),
+            opponent_rating=matched.opponent_rating,
+        )
+
+    async def cancel_seek(self) -> None:
+        """Cancel the open seek. Raises CallError NO_SEEK, or ALREADY_MATCHED with the match in its metadata."""
+        request = matchmaking_service_pb2.CancelSeekRequest()
+        await self._connections.call(self.address, lambda service: service.matchmaking.CancelSeek, request)
+
+    async def create_match(self, request: match_service_pb2.CreateMatchRequest) -> MatchHandle:
+        """Create an unrated match; a request id is made when there is none."""
+        wanted = match_service_pb2.CreateMatchRequest()
+        wanted.CopyFrom(request)
+        wanted.request_id = request.request_id or str(uuid.uuid4())
+        made = await self._connections.call(
+            self.game_address, lambda service: service.matches.CreateMatch, wanted
+        )
+        return MatchHandle(made.match_id, made.address or self.game_address, some_seat_from_pb(made.seat))
+
+    async def challenge(
+        self, *, house_bot: str = "", player_id: str = "", seat: Seat | None = None
+    ) -> MatchHandle:
+        """Create an unrated match against a house bot or a named player."""
+        request = match_service_pb2.CreateMatchRequest(seat=seat_to_pb(seat))
+        if house_bot:
+            request.house_bot = house_bot
+        else:
+            request.player_id = player_id
+        return await self.create_match(request)
+
+    # Playing and watching
+
+    def play(
+        self,
+        match: MatchHandle | str,
+        address: str | None = None,
+        *,
+        transport: Transport = Transport.PLAY,
+        seat: Seat | None = None,
+        resume: TableState | None = None,
+    ) -> MatchStream:
+        """A match to follow and play; see MatchStream. A player without a seat in it is a spectator."""
+        if isinstance(match, MatchHandle):
+            match_id, address = match.match_id, address or match.address
+        else:
+            match_id = match
+        return MatchStream(
+            self._connections,
+            match_id,
+            address or self.game_address,
+            transport=transport,
+            seat=seat,
+            resume=resume,
+        )
+
+    async def get_match(self, match_id: str, address: str | None = None) -> TableState:
+        """The caller's view of a match now."""
+        request = match_service_pb2.GetMatchRequest(match_id=match_id)
+        answer = await self._connections.call(
+            address or self.game_address, lambda service: service.matches.GetMatch, request
+        )
+        return table_from_pb(answer.snapshot, time.monotonic())
+
+    async def my_matches(self, *, live_only: bool = False) -> AsyncIterator[match_service_pb2.MatchSummary]:
+        """The caller's matches, newest first."""
+        request = match_service_pb2.ListMyMatchesRequest(page_size=_PAGE_SIZE, live_only=live_only)
+        while True:
+            page = await self._connections.call(
+                self.game_address, lambda service: service.matches.ListMyMatches, request
+            )
+            for summary in page.matches:
+                yield summary
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def record(self, match_id: str) -> str:
+        """The record of a finished match, JSON Lines."""
+        request = match_service_pb2.GetRecordRequest(match_id=match_id)
+        answer = await self._connections.call(
+            self.game_address, lambda service: service.matches.GetRecord, request
+        )
+        return answer.record
+
+    # The ladder
+
+    async def leaderboard(self, count: int = 20) -> list[ladder_service_pb2.Standing]:
+        """The best `count` players, best first."""
+        standings: list[ladder_service_pb2.Standing] = []
+        request = ladder_service_pb2.GetLeaderboardRequest()
+        while len(standings) < count:
+            request.page_size = min(_PAGE_SIZE, count - len(standings))
+            page = await self._connections.call(
+                self.address, lambda service: service.ladder.GetLeaderboard, request
+            )
+            standings.extend(page.standings)
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        return standings
+
+    async def standing(self, player_id: str = "") -> ladder_service_pb2.Standing:
+        """A player's place on the ladder; by default the caller's."""
+        request = ladder_service_pb2.GetPlayerRequest(player_id=player_id)
+        answer = await self._connections.call(self.address, lambda service: service.ladder.GetPlayer, request)
+        return answer.standing
+
+    async def history(self, player_id: str = "", count: int = 20) -> list[ladder_service_pb2.FinishedMatch]:
+        """A player's last finished matches, newest first; by default the caller's."""
+        request = ladder_service_pb2.ListMatchesRequest(player_id=player_id, page_size=min(_PAGE_SIZE, count))
+        answer = await self._connections.call(
+            self.address, lambda service: service.ladder.ListMatches, request
+        )
+        return list(answer.matches)
+
+    async def rating_decision(self, match_id: str) -> ladder_service_pb2.RatingDecision:
+        """Whether a match was rated and why. Raises CallError NO_DECISION while it is not made."""
+        request = ladder_service_pb2.GetRatingDecisionRequest(match_id=match_id)
+        answer = await self._connections.call(
+            self.address, lambda service: service.ladder.GetRatingDecision, request
+        )
+        return answer.decision
