@@ -1,0 +1,204 @@
+"""Events as JSON objects and back: the form in which they are stored, and printed by a replay.
+
+An object has `type`, the event's name in snake case, and a field for each of the event's own; tiles, ends, ports and
+seats are written as in the match record, bytes as lower-case hexadecimal digits. A deal is spread out into its
+three lists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from engine.deal import SALT_SIZE, Deal
+from engine.event import (
+    BidMade,
+    Continued,
+    Event,
+    MatchEnded,
+    OpeningWon,
+    PointsMoved,
+    Reason,
+    Revealed,
+    RoundBlocked,
+    RoundDealt,
+    RoundWentOut,
+    Started,
+    TileDrawn,
+    TilePlaced,
+    TurnPassed,
+    TurnTimed,
+)
+from engine.fields import Fields, shown
+from engine.outcome import Cause, Outcome
+from engine.tiles import Port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from engine.tiles import Tile
+
+
+def deal_to_json(deal: Deal) -> dict[str, Any]:
+    """The three lists of a deal."""
+    return {
+        "north": _texts(deal.north),
+        "south": _texts(deal.south),
+        "boneyard": _texts(deal.boneyard),
+    }
+
+
+def deal_from_json(fields: Fields) -> Deal:
+    """The deal made of three lists; ValueError names what is wrong."""
+    return Deal(fields.tiles("north"), fields.tiles("south"), fields.tiles("boneyard"))
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Winner and cause, and the detail where there is one."""
+    data: dict[str, Any] = {"winner": outcome.winner, "cause": outcome.cause.value}
+    return {**data, "detail": outcome.detail} if outcome.detail else data
+
+
+def outcome_from_json(fields: Fields) -> Outcome:
+    """The outcome made of winner, cause and perhaps a detail; ValueError when they contradict each other."""
+    winner, cause = fields.optional_seat("winner"), fields.choice("cause", Cause)
+    if (winner is None) is not (cause in (Cause.VOID, Cause.CANCELLED)):
+        msg = f"cause {cause} does not go with winner {winner}"
+        raise ValueError(msg)
+    return Outcome(winner, cause, fields.text("detail") if fields.has("detail") else "")
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as an object for `json.dumps`."""
+    match event:
+        case TilePlaced():
+            return {
+                "type": "tile_placed",
+                "seat": event.seat.value,
+                "tile": event.tile.text,
+                "end": event.end.text if event.end else None,
+                "joined": event.joined.value if event.joined else None,
+                "count": event.count,
+            }
+        case TileDrawn():
+            return {
+                "type": "tile_drawn",
+                "seat": event.seat.value,
+                "tile": event.tile.text if event.tile else None,
+            }
+        case PointsMoved():
+            return {
+                "type": "points_moved",
+                "to": event.to.value,
+                "due": event.due,
+                "moved": event.moved,
+                "reason": event.reason.value,
+            }
+        case TurnTimed():
+            return {
+                "type": "turn_timed",
+                "seat": event.seat.value,
+                "turn": event.turn,
+                "elapsed_ns": event.elapsed_ns,
+                "consumed_ns": event.consumed_ns,
+                "charge_ns": event.charge_ns,
+                "bank_after_ns": event.bank_after_ns,
+            }
+        case BidMade():
+            return {"type": "bid_made", "seat": event.seat.value, "amount": event.amount}
+        case OpeningWon():
+            return {
+                "type": "opening_won",
+                "seat": event.seat.value,
+                "price": event.price,
+                "discount": event.discount,
+            }
+        case RoundDealt():
+            return {
+                "type": "round_dealt",
+                "round_no": event.round_no,
+                **deal_to_json(event.deal),
+                "salt": event.salt.hex(),
+                "commitment": event.commitment,
+            }
+        case RoundBlocked():
+            totals = {"north": event.hand_totals.north, "south": event.hand_totals.south}
+            return {"type": "round_blocked", "hand_totals": totals, "winner": event.winner}
+        case MatchEnded():
+            return {"type": "match_ended", **outcome_to_json(event.outcome)}
+        case Revealed():
+            data = {"type": "revealed", "seat": event.seat.value}
+            return data if event.hand is None else {**data, "hand": _texts(event.hand)}
+        case Started():
+            return {"type": "started", "seat": event.seat.value}
+        case Continued():
+            return {"type": "continued", "seat": event.seat.value}
+        case TurnPassed():
+            return {"type": "turn_passed", "seat": event.seat.value}
+        case RoundWentOut():
+            return {"type": "round_went_out", "seat": event.seat.value}
+        case _:
+            assert_never(event)
+
+
+def event_from_json(data: object) -> Event:
+    """The event that `event_to_json` made this of. ValueError says what is wrong with anything else."""
+    fields = Fields(data, "an event")
+    name = fields.text("type")
+    reader = _READERS.get(name)
+    if reader is None:
+        msg = f"unknown event {shown(name)}"
+        raise ValueError(msg)
+    event = reader(fields)
+    fields.end()
+    return event
+
+
+def _texts(tiles: Iterable[Tile]) -> list[str]:
+    return [tile.text for tile in tiles]
+
+
+def _round_dealt(fields: Fields) -> RoundDealt:
+    return RoundDealt(
+        fields.integer("round_no", 1),
+        deal_from_json(fields),
+        fields.hexadecimal("salt", SALT_SIZE),
+        fields.text("commitment"),
+    )
+
+
+def _tile_placed(fields: Fields) -> TilePlaced:
+    seat, tile, end = fields.seat(), fields.tile(), fields.end_of_tile()
+    joined = fields.choice("joined", Port) if end else fields.take("joined")
+    return TilePlaced(seat, tile, end, joined, fields.integer("count", 0))
+
+
+def _turn_timed(fields: Fields) -> TurnTimed:
+    names = ("elapsed_ns", "consumed_ns", "charge_ns", "bank_after_ns")
+    return TurnTimed(fields.seat(), fields.integer("turn", 1), *(fields.integer(name, 0) for name in names))
+
+
+def _points_moved(fields: Fields) -> PointsMoved:
+    return PointsMoved(
+        fields.seat("to"),
+        fields.integer("due", 1),
+        fields.integer("moved", 1),
+        fields.choice("reason", Reason),
+    )
+
+
+_READERS: Final[dict[str, Callable[[Fields], Event]]] = {
+    "started": lambda f: Started(f.seat()),
+    "continued": lambda f: Continued(f.seat()),
+    "round_dealt": _round_dealt,
+    "revealed": lambda f: Revealed(f.seat(), f.tiles("hand") if f.has("hand") else None),
+    "bid_made": lambda f: BidMade(f.seat(), f.integer("amount")),
+    "opening_won": lambda f: OpeningWon(f.seat(), f.integer("price", 0), f.integer("discount", 0)),
+    "points_moved": _points_moved,
+    "tile_placed": _tile_placed,
+    "tile_drawn": lambda f: TileDrawn(f.seat(), f.tile()),
+    "turn_passed": lambda f: TurnPassed(f.seat()),
+    "round_went_out": lambda f: RoundWentOut(f.seat()),
+    "round_blocked": lambda f: RoundBlocked(f.integers_by_seat("hand_totals", 0), f.optional_seat("winner")),
+    "turn_timed": _turn_timed,
+    "match_ended": lambda f: MatchEnded(outcome_from_json(f)),
+}
