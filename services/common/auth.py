@@ -141,7 +141,7 @@ class TokenIssuer:
         """Raises ValueError when the file holds no Ed25519 key, OSError when it cannot be read."""
         key = load_pem_private_key(key_file.read_bytes(), password=None)
         if not isinstance(key, Ed25519PrivateKey):
-            raise ValueError(f"{key_file} holds no Ed25519 private key")  # noqa: TRY004 - the file is wrong, not the code
+            raise ValueError(f"{key_file} holds no Ed25519 private key")
         self._key = key
         self._kid = _key_id(key)
         self._issuer = issuer
