@@ -21,7 +21,7 @@ from client.wire import command_to_pb, evolve, prompt_from_pb, seat_to_pb, table
 from spectacularbid.match.v1 import match_service_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from types import TracebackType
 
     from client.connection import Connections
@@ -146,11 +146,14 @@ class MatchStream:
         self._table = table
         return News(table, tuple(message.events), snapshot)
 
-    async def questions(self) -> AsyncIterator[TableState]:
-        """The table each time this seat is asked something, until the match is over. A question that `submit` has
-        answered does not come again.
+    async def questions(self, hear: Callable[[News], None] | None = None) -> AsyncIterator[TableState]:
+        """The table each time this seat is asked something, until the match is over; `hear` gets all the news.
+
+        A question that `submit` has answered does not come again.
         """
         async for news in self:
+            if hear is not None:
+                hear(news)
             table = news.table
             # Later news may have come meanwhile: a question that is answered already is not asked.
             if not self._inbox and table.asks_me and table.prompt.decision_id != self._answered:

@@ -1,0 +1,1 @@
+"""Players made of code, on top of the client library."""
