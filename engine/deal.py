@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from engine.seats import NORTH, Seat
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 SALT_SIZE: Final = 32
 """Bytes of salt in a commitment."""
+
+_IN_ORDER: Final = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,8 @@ class Deal:
             twice = next(tile for tile in everything if everything.count(tile) > 1)
             msg = f"the tile {twice} is there twice"
             raise ValueError(msg)
-        object.__setattr__(self, "north", tuple(sorted(self.north)))
-        object.__setattr__(self, "south", tuple(sorted(self.south)))
+        object.__setattr__(self, "north", tuple(sorted(self.north, key=_IN_ORDER)))
+        object.__setattr__(self, "south", tuple(sorted(self.south, key=_IN_ORDER)))
 
     @staticmethod
     def from_shuffle(order: Sequence[Tile]) -> Deal:
@@ -74,6 +77,6 @@ def commitment(deal: Deal, salt: bytes) -> str:
         raise ValueError(msg)
     lines = ["spectacular-bid deal 1"]
     for name, tiles in (("north", deal.north), ("south", deal.south), ("boneyard", deal.boneyard)):
-        lines.append(" ".join([name, *map(str, tiles)]))
+        lines.append(" ".join([name, *(tile.text for tile in tiles)]))
     text = "\n".join(lines) + "\n"
     return hashlib.sha256(salt + text.encode("ascii")).hexdigest()

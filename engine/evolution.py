@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 _ONLINE: Final = Mode.ONLINE
 _PLAYING: Final = Phase.PLAYING
 _new: Final = tuple.__new__
+_INDEX: Final = {name: index for index, name in enumerate(Match._fields)}
+_BALANCES: Final = _INDEX["balances"]
+_BANKS: Final = _INDEX["banks"]
+_CONSUMED_NS: Final = _INDEX["consumed_ns"]
+_LAST_TRANSFER: Final = _INDEX["last_transfer"]
 
 
 def replay(state: Match, events: Iterable[Event]) -> Match:
@@ -54,29 +59,36 @@ def evolve(state: Match, event: Event) -> Match:
             return _drawn(state, event)
         case PointsMoved():
             moved = event.moved if event.to is NORTH else -event.moved
-            balances = BySeat(state.balances.north + moved, state.balances.south - moved)
-            return state._replace(balances=balances, last_transfer=event)
+            values = list(state)
+            values[_BALANCES] = BySeat(state.balances.north + moved, state.balances.south - moved)
+            values[_LAST_TRANSFER] = event
+            return _new(Match, values)
         case TurnTimed():
-            banks = state.banks.put(event.seat, event.bank_after_ns)
-            return state._replace(banks=banks, consumed_ns=event.consumed_ns)
+            values = list(state)
+            values[_BANKS] = state.banks.put(event.seat, event.bank_after_ns)
+            values[_CONSUMED_NS] = event.consumed_ns
+            return _new(Match, values)
         case TurnPassed():
             passes = state.passes + 1
             blocked = passes == 2
-            return state._replace(
+            return _with(
+                state,
                 decision_id=state.decision_id + 1,
                 passes=passes,
                 last_transfer=None,
                 **_turn(state, None if blocked else event.seat.opponent),
             )
         case BidMade():
-            return state._replace(
+            return _with(
+                state,
                 decision_id=state.decision_id + 1,
                 standing_bid=StandingBid(event.seat, event.amount),
                 last_transfer=None,
                 **_turn(state, event.seat.opponent),
             )
         case OpeningWon():
-            return state._replace(
+            return _with(
+                state,
                 phase=Phase.OPENING,
                 decision_id=state.decision_id + 1,
                 standing_bid=None,
@@ -84,7 +96,8 @@ def evolve(state: Match, event: Event) -> Match:
                 **_turn(state, event.seat),
             )
         case Revealed():
-            return state._replace(
+            return _with(
+                state,
                 decision_id=state.decision_id + 1,
                 turn=state.turn + 1,
                 to_act=event.seat,
@@ -93,23 +106,25 @@ def evolve(state: Match, event: Event) -> Match:
             )
         case Started() | Continued():
             if state.pressed:
-                return state._replace(
+                return _with(
+                    state,
                     phase=Phase.AWAITING_DEAL,
                     decision_id=state.decision_id + 1,
                     pressed=(),
                     last_transfer=None,
                 )
-            return state._replace(pressed=(event.seat,), last_transfer=None)
+            return _with(state, pressed=(event.seat,), last_transfer=None)
         case RoundDealt():
             return _dealt(state, event)
         case RoundWentOut():
-            return _settled(state)._replace(jockey=event.seat)
+            return _with(_settled(state), jockey=event.seat)
         case RoundBlocked():
-            return _settled(state)._replace(jockey=None, hand_totals=event.hand_totals)
+            return _with(_settled(state), jockey=None, hand_totals=event.hand_totals)
         case MatchEnded():
             # On points, the match ends with the command that moved them; otherwise this is the whole answer.
             on_points = event.outcome.cause is Cause.BALANCE
-            return _settled(state)._replace(
+            return _with(
+                _settled(state),
                 phase=Phase.OVER,
                 decision_id=state.decision_id if on_points else state.decision_id + 1,
                 last_transfer=state.last_transfer if on_points else None,
@@ -117,6 +132,14 @@ def evolve(state: Match, event: Event) -> Match:
             )
         case _:
             assert_never(event)
+
+
+def _with(state: Match, **changes: Any) -> Match:
+    """What `_replace` does, in half the time."""
+    values = list(state)
+    for name, value in changes.items():
+        values[_INDEX[name]] = value
+    return _new(Match, values)
 
 
 def _turn(state: Match, seat: Seat | None) -> dict[str, Any]:
@@ -137,7 +160,8 @@ def _dealt(state: Match, event: RoundDealt) -> Match:
     else:
         phase = Phase.OPENING
         seat, forced = ranked_opening(event.deal)
-    return state._replace(
+    return _with(
+        state,
         phase=phase,
         round_no=event.round_no,
         forced_tile=forced,
@@ -155,7 +179,8 @@ def _dealt(state: Match, event: RoundDealt) -> Match:
 
 def _settled(state: Match) -> Match:
     """The round is over: no turn, no bid, nothing pressed yet. The table stays as it lies."""
-    return state._replace(
+    return _with(
+        state,
         phase=Phase.SETTLED,
         consumed_ns=0,
         to_act=None,
@@ -176,8 +201,8 @@ def _placed(state: Match, event: TilePlaced) -> Match:
         _, mode, balances, banks, delay_ns, _, round_no, decision_id, turn, _, _, pressed, jockey, standing_bid, _,
         _, _, north_hand, south_hand, boneyard, layout, _, hand_totals, commitment, outcome,
     ) = state  # fmt: skip
-    tile = event.tile
-    if event.seat is NORTH:
+    seat, tile, end, _, count = event
+    if seat is NORTH:
         hand = north_hand = north_hand ^ tile.bit
         next_seat = SOUTH
     else:
@@ -196,7 +221,7 @@ def _placed(state: Match, event: TilePlaced) -> Match:
         (
             _PLAYING, mode, balances, banks, delay_ns, 0, round_no, decision_id + 1, turn, to_act,
             awaiting_reveal, pressed, jockey, standing_bid, None, None, 0, north_hand, south_hand, boneyard,
-            layout.place(tile, event.end), None, hand_totals, commitment, outcome,
+            layout.place(tile, end, count), None, hand_totals, commitment, outcome,
         ),
     )  # fmt: skip
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.refusal import Refusal
-from engine.tiles import DOUBLE_SIX, ENDS, PIPS_MAX, WITH_VALUE, End, Port
+from engine.tiles import DOUBLE_SIX, PIPS_MAX, WITH_VALUE, End, Port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from engine.tiles import Tile, TileSet
 
+_new: Final = tuple.__new__
 _LINES: Final = (Port.LINE_A, Port.LINE_B)
 _BRANCHES: Final = (Port.BRANCH_A, Port.BRANCH_B)
 
@@ -47,7 +50,6 @@ _JOINS: Final = tuple(
     tuple(_join(tile, value) if WITH_VALUE[value] & tile.bit else None for tile in DOUBLE_SIX)
     for value in range(PIPS_MAX + 1)
 )
-_LINE_ENDS: Final = {end: end.tile for end in ENDS if end.port in _LINES}
 _BRANCH_ENDS: Final = {
     tile: (End.of(tile, Port.BRANCH_A), End.of(tile, Port.BRANCH_B)) for tile in DOUBLE_SIX if tile.is_double
 }
@@ -73,61 +75,58 @@ class Layout(NamedTuple):
 
         An opening double counts once while both its lines are open: its whole count stands at LINE_A.
         """
-        if self._is_lone_double:
+        if self.spinner is not None and len(self.placements) == 1:
             line_a, line_b = self.ends
             return ((line_a, line_a.counts), (line_b, 0))
         return tuple((end, end.counts) for end in self.ends)
-
-    @property
-    def _is_lone_double(self) -> bool:
-        return len(self.placements) == 1 and self.spinner is not None
 
     def fault(self, tile: Tile, end: End | None) -> Refusal | None:
         """Why this tile cannot be joined there, or None. First reason first, as in `Refusal`."""
         if end is None:
             return Refusal.END_MISSING
         if end not in self.ends:
-            closed = end.tile is self.spinner and end.port in _BRANCHES and not self._lines_filled
+            closed = end.tile is self.spinner and end.port in _BRANCHES and _has_line(self.ends, end.tile)
             return Refusal.BRANCH_CLOSED if closed else Refusal.END_NOT_OPEN
-        if _JOINS[end.value][tile.id] is None:
-            return Refusal.TILE_DOES_NOT_FIT
-        return None
-
-    @property
-    def _lines_filled(self) -> bool:
-        return not any(_LINE_ENDS.get(end) is self.spinner for end in self.ends)
+        return None if tile.bit & end.fits else Refusal.TILE_DOES_NOT_FIT
 
     def joined(self, tile: Tile, end: End) -> tuple[Port, int]:
-        """The port of the tile that a legal join would use, and the count after it."""
+        """What a legal join comes to: the port of the tile that touches the layout, and the count afterwards."""
         join = _JOINS[end.value][tile.id]
         assert join is not None, "the tile fits"
-        return join.port, self._total_after(join.exposed, end)
-
-    def _total_after(self, exposed: End, covered: End) -> int:
-        total = self.total + exposed.counts - covered.counts
+        port, exposed = join
+        count = self.total + exposed.counts - end.counts
         # An opening double goes on counting, once, until its second line is filled (rule 3.5).
-        return total + covered.counts if self._is_lone_double else total
+        if self.spinner is not None and len(self.placements) == 1:
+            count += end.counts
+        return port, count
 
-    def place(self, tile: Tile, end: End | None) -> Layout:
-        """The layout after a legal placement; end is None for the opening tile."""
+    def place(self, tile: Tile, end: End | None, count: int) -> Layout:
+        """The layout after a legal placement, which made this count; end is None for the opening tile."""
         if end is None:
-            return OPENINGS[tile]
+            return _OPENINGS[tile]
         join = _JOINS[end.value][tile.id]
         assert join is not None, "the tile fits"
+        port, exposed = join
         placements, ends, spinner, _, _ = self
-        exposed = join.exposed
-        left = [e for e in ends if e is not end]
-        left.append(exposed)
+        left = [exposed]
+        fits = exposed.fits
+        for other in ends:
+            if other is not end:
+                left.append(other)
+                fits |= other.fits
         if spinner is None:
             if tile.is_double:
                 spinner = tile
-        elif _LINE_ENDS.get(end) is spinner and not any(_LINE_ENDS.get(e) is spinner for e in left):
-            left.extend(_BRANCH_ENDS[spinner])  # both lines are filled (rule 3.4)
-        fits = 0
-        for e in left:
-            fits |= WITH_VALUE[e.value]
-        placements = (*placements, Placement(tile, end, join.port))
-        return Layout(placements, tuple(left), spinner, self._total_after(exposed, end), fits)
+        elif end.tile is spinner and end.port in _LINES and not _has_line(left, spinner):
+            left += _BRANCH_ENDS[spinner]  # both lines are filled (rule 3.4)
+            fits |= end.fits
+        placement = _new(Placement, (tile, end, port))
+        return _new(Layout, ((*placements, placement), tuple(left), spinner, count, fits))
+
+
+def _has_line(ends: Iterable[End], spinner: Tile) -> bool:
+    """Whether a line of the spinner is among these open ends."""
+    return any(end.tile is spinner and end.port in _LINES for end in ends)
 
 
 def _opened(tile: Tile) -> Layout:
@@ -144,4 +143,4 @@ def _opened(tile: Tile) -> Layout:
 
 EMPTY: Final = Layout((), (), None, 0, 0)
 """The table before the opening tile."""
-OPENINGS: Final = {tile: _opened(tile) for tile in DOUBLE_SIX}
+_OPENINGS: Final = {tile: _opened(tile) for tile in DOUBLE_SIX}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.auction import bid_range
 from engine.seats import SEATS
 from engine.state import Match, Phase
-from engine.tiles import DOUBLE_SIX, ENDS, HAND_SIZE, WITH_VALUE, tile_set, tiles_of
+from engine.tiles import ENDS, tiles_of
 
 if TYPE_CHECKING:
     from engine.auction import BidRange
     from engine.seats import Seat
-    from engine.tiles import End, Tile, TileSet
+    from engine.tiles import End, Tile
 
 Plays = tuple[tuple["Tile", "End | None"], ...]
 """Tiles with the end each may be joined to; None for an opening tile."""
@@ -41,7 +40,9 @@ class Legal(NamedTuple):
         return self != NOTHING
 
 
+_new: Final = tuple.__new__
 NOTHING: Final = Legal()
+_NOTHING_ELSE: Final = NOTHING[1:]
 _DRAW: Final = Legal(draw=True)
 _PASS: Final = Legal(pass_=True)
 _DECLINE: Final = Legal(decline=True)
@@ -49,18 +50,8 @@ _AUCTION: Final = Phase.AUCTION
 _OPENING: Final = Phase.OPENING
 
 
-def _plays_at(end: End) -> dict[TileSet, Plays]:
-    """The plays at one end for each set of tiles that all fit there."""
-    fitting = tiles_of(WITH_VALUE[end.value])
-    sets = (tiles for size in range(HAND_SIZE + 1) for tiles in combinations(fitting, size))
-    pairs = {tile: (tile, end) for tile in fitting}
-    return {tile_set(tiles): tuple(pairs[tile] for tile in tiles) for tiles in sets}
-
-
-# A hand is a number, so the plays at an end are looked up, not searched for: seven tiles show a value, hence 128
-# sets for each of the 70 ends.
-_PLAYS: Final = {end: (WITH_VALUE[end.value], _plays_at(end)) for end in ENDS}
-_OPENING_PLAYS: Final[dict[Tile, Plays]] = {tile: ((tile, None),) for tile in DOUBLE_SIX}
+_PLAYS: Final = {end: {tile.bit: (tile, end) for tile in tiles_of(end.fits)} for end in ENDS}
+"""The play of each tile that fits at an end, by the set of that tile alone."""
 
 
 def legal(state: Match) -> Legal:
@@ -78,11 +69,16 @@ def legal(state: Match) -> Legal:
     layout = state.layout
     # Before the draw nothing fitted: when the drawn tile does, it is the only one (rule 4.3).
     if hand & layout.fits:
-        plays: Plays = ()
+        plays: list[tuple[Tile, End | None]] = []
         for end in layout.ends:
-            fits, plays_at = _PLAYS[end]
-            plays += plays_at[hand & fits]
-        return Legal(plays)
+            fitting = hand & end.fits
+            if fitting:
+                plays_at = _PLAYS[end]
+                while fitting:
+                    tile = fitting & -fitting
+                    plays.append(plays_at[tile])
+                    fitting ^= tile
+        return _new(Legal, (tuple(plays), *_NOTHING_ELSE))
     return _DRAW if state.boneyard else _PASS
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.seats import NORTH, SOUTH
+from engine.tiles import DOUBLE_SIX
 
 if TYPE_CHECKING:
     from engine.deal import Deal
@@ -34,7 +35,10 @@ def _rank(tile: Tile) -> tuple[bool, int, int]:
     return tile.is_double, tile.pips, tile.high
 
 
+_RANKS: Final = {tile: _rank(tile) for tile in DOUBLE_SIX}
+
+
 def ranked_opening(deal: Deal) -> tuple[Seat, Tile]:
     """The seat that must open this deal, and the very tile it must open with."""
-    tile = max((*deal.north, *deal.south), key=_rank)
+    tile = max((*deal.north, *deal.south), key=_RANKS.__getitem__)
     return (NORTH if tile in deal.north else SOUTH), tile

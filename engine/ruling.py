@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from engine import auction, clock, points
+from engine import auction, clock
 from engine.command import Accept, Bid, Continue, Decline, Draw, Pass, Play, Resign, Reveal, Start
 from engine.deal import commitment
 from engine.event import (
@@ -29,8 +29,10 @@ from engine.event import (
     TurnTimed,
 )
 from engine.outcome import Cause, Outcome
+from engine.points import blocked as blocked_points
+from engine.points import lower_total, payable, score
 from engine.refusal import Refusal
-from engine.seats import BySeat
+from engine.seats import NORTH, BySeat
 from engine.state import Match, Mode, Phase
 from engine.tiles import pips_of
 
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
     from engine.deal import Deal
     from engine.event import Event
     from engine.seats import Seat
+    from engine.tiles import Port
 
+_new: Final = tuple.__new__
 _AUCTION: Final = Phase.AUCTION
 _OPENING: Final = Phase.OPENING
 
@@ -190,28 +194,31 @@ def _jockey(state: Match) -> Seat:
 
 
 def _play(state: Match, command: Play) -> Ruling:
-    if state.phase is _AUCTION:
+    phase = state.phase
+    if phase is _AUCTION:
         return Refusal.AUCTION_OPEN
-    seat, tile, end = command.seat, command.tile, command.end
-    hand = state.hand(seat)
+    seat, tile, end = command
+    hand = state.north_hand if seat is NORTH else state.south_hand
     if not hand & tile.bit:
         return Refusal.TILE_NOT_IN_HAND
-    if state.phase is _OPENING:
+    joined: Port | None
+    if phase is _OPENING:
         if state.forced_tile is not None and tile is not state.forced_tile:
             return Refusal.OPENING_TILE_FORCED
         if end is not None:
             return Refusal.END_GIVEN_FOR_OPENING
-        placed = TilePlaced(seat, tile, None, None, tile.pips)
+        joined, count = None, tile.pips
     else:
         if state.drawn_tile is not None and tile is not state.drawn_tile:
             return Refusal.MUST_PLAY_DRAWN_TILE
-        fault = state.layout.fault(tile, end)
+        layout = state.layout
+        fault = layout.fault(tile, end)
         if fault is not None:
             return fault
         assert end is not None, "the layout demands an end"
-        joined, count = state.layout.joined(tile, end)
-        placed = TilePlaced(seat, tile, end, joined, count)
-    due = points.score(placed.count)
+        joined, count = layout.joined(tile, end)
+    placed = _new(TilePlaced, (seat, tile, end, joined, count))
+    due = score(count)
     moves = _transfer(state, seat, due, Reason.SCORE) if due else ()
     if hand == tile.bit and len(moves) < 2:  # a match that is over has no next round (rule 7.8)
         return (placed, *moves, RoundWentOut(seat))
@@ -234,11 +241,11 @@ def _pass(state: Match, command: Pass) -> Ruling:
     if state.passes == 0:
         return (passed,)
     totals = BySeat(pips_of(state.north_hand), pips_of(state.south_hand))
-    winner = points.lower_total(totals)
+    winner = lower_total(totals)
     blocked = RoundBlocked(totals, winner)
     if winner is None:
         return (passed, blocked)
-    due = points.blocked(totals[winner.opponent])
+    due = blocked_points(totals[winner.opponent])
     return (passed, blocked, *_transfer(state, winner, due, Reason.BLOCKED))
 
 
@@ -259,7 +266,7 @@ def _transfer(state: Match, to: Seat, due: int, reason: Reason) -> tuple[Event, 
     if due == 0:
         return ()
     balance = state.balances[to.opponent]
-    moved = PointsMoved(to, due, points.payable(due, balance), reason)
+    moved = PointsMoved(to, due, payable(due, balance), reason)
     if due >= balance:
         return (moved, MatchEnded(Outcome(to, Cause.BALANCE)))
     return (moved,)

@@ -144,7 +144,7 @@ class End:
     Not every end is ever open: a double that is not the spinner has branch ports nobody can reach.
     """
 
-    __slots__ = ("counts", "port", "text", "tile", "value")
+    __slots__ = ("counts", "fits", "port", "text", "tile", "value")
 
     tile: Tile
     port: Port
@@ -152,6 +152,8 @@ class End:
     """What a joined tile must show, 0 to 6."""
     counts: int
     """What it adds to the count while it is open (rule 3.5): a half, both halves of a double, 0 for a branch."""
+    fits: TileSet
+    """The seven tiles that show the value."""
     text: str
     """`TILE PORT`, for example `1|4 high`."""
 
@@ -165,6 +167,7 @@ class End:
             put(self, "counts", 0)
         else:
             put(self, "counts", tile.pips if tile.is_double else self.value)
+        put(self, "fits", WITH_VALUE[self.value])
         put(self, "text", f"{tile.text} {port.value}")
 
     @staticmethod
