@@ -17,7 +17,7 @@ help: ## say what can be made
 		do printf '  make %-8s %s\n' "$$target" "$$text"; done
 
 setup: ## make .venv from the locked requirements, generate the gRPC code (every target does this when needed)
-	@$(PYTHON) .ci/setup.py
+	@$(PYTHON) .ci/setup.py $(if $(filter file,$(origin PYTHON)),,--with-this-python)
 
 protos: setup ## generate the gRPC code into build/protos
 	@$(BIN)/python protos/build_hook.py
@@ -58,4 +58,4 @@ lock: ## resolve the dependencies anew and write both requirements files (UPGRAD
 		--constraints requirements.txt --output-file requirements-dev.txt
 
 clean: ## remove what was made, the data of the local stack too; .venv stays
-	rm -rf build dist var .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist .local .hypothesis .mypy_cache .pytest_cache .ruff_cache

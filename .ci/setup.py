@@ -16,7 +16,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
 UNFINISHED = os.path.join(VENV, ".unfinished")
+MADE_WITH = os.path.join(VENV, ".made-with")
 INSTALLED = os.path.join(VENV, ".installed")
+# False when the Python it was made with is gone or has become another release.
+IS_USABLE = "import importlib.util as u, pip; raise SystemExit(u.find_spec('hatchling') is None)"
 GENERATED = os.path.join(ROOT, "build", "protos", ".generated")
 
 
@@ -38,30 +41,26 @@ def main():
 
 
 def install():
-    inputs = ["requirements-dev.txt", "pyproject.toml", os.path.join("protos", "build_hook.py")]
-    wanted = digest(inputs, ROOT, sys.version.split()[0], os.path.realpath(sys.executable))
-    if running_from_venv():
-        # `make` inside the activated environment: the interpreter is the same, only its path looks different.
-        wanted = read(INSTALLED) if unchanged_but_for_the_interpreter(inputs) else wanted
-    if read(INSTALLED) == wanted and os.path.exists(PYTHON) and not os.path.exists(UNFINISHED):
+    wanted = digest(["requirements-dev.txt", "pyproject.toml", os.path.join("protos", "build_hook.py")], ROOT)
+    this = "%s %s" % (sys.version.split()[0], os.path.realpath(sys.executable))
+    # Whatever `python3` happens to be today, an environment that works is kept; a named Python is a wish.
+    other_python = "--with-this-python" in sys.argv and not running_from_venv() and read(MADE_WITH) != this
+    usable = not os.path.exists(UNFINISHED) and works([PYTHON, "-c", IS_USABLE]) and not other_python
+    if usable and read(INSTALLED) == wanted:
         return
-    if os.path.exists(UNFINISHED) or not works([PYTHON, "-m", "pip", "--version"]):
+    if not usable:
         create()
+        write(MADE_WITH, this)
     open(UNFINISHED, "w").close()
     say("installing the locked packages into .venv (half a minute the first time)")
     pip("install", "--require-hashes", "--requirement", "requirements-dev.txt")
     pip("install", "--no-deps", "--no-build-isolation", "--editable", ".")
     write(INSTALLED, wanted)
-    write(INSTALLED + "-inputs", digest(inputs, ROOT))
     os.remove(UNFINISHED)
 
 
 def running_from_venv():
     return os.path.realpath(sys.prefix) == os.path.realpath(VENV)
-
-
-def unchanged_but_for_the_interpreter(inputs):
-    return read(INSTALLED + "-inputs") == digest(inputs, ROOT)
 
 
 def create():
@@ -82,7 +81,8 @@ def generate():
     protos = []
     for folder, _, names in os.walk("protos"):
         protos += [os.path.join(folder, name) for name in names if name.endswith(".proto")]
-    wanted = digest([*sorted(protos), os.path.join("protos", "build_hook.py"), "requirements-dev.txt"])
+    others = [os.path.join("protos", "build_hook.py"), "requirements-dev.txt"]
+    wanted = digest(sorted(protos) + others)
     if read(GENERATED) == wanted:
         return
     run([PYTHON, os.path.join("protos", "build_hook.py")], "the gRPC code could not be generated")
@@ -92,7 +92,7 @@ def generate():
 def pip(*arguments):
     environment = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_USER="0", PIP_NO_INPUT="1")
     run(
-        [PYTHON, "-m", "pip", "--quiet", *list(arguments)],
+        [PYTHON, "-m", "pip", "--quiet"] + list(arguments),
         "pip failed (is the package index reachable?)",
         environment,
     )
