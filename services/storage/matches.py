@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 
@@ -67,7 +69,13 @@ class LogRow:
     events: str
     request_id: str | None
     request_hash: bytes | None
+    credited_ns: int | None
     at: datetime
+
+    def event_list(self) -> list[Any]:
+        """The events as plain JSON values."""
+        events: list[Any] = json.loads(self.events)
+        return events
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +313,7 @@ async def get_log(connection: Connection | Pool, match_id: str) -> list[LogRow]:
     """The whole log of a match, in order."""
     rows = await connection.fetch(
         """
-        select revision, first_sequence, last_sequence, events, request_id, request_hash, at
+        select revision, first_sequence, last_sequence, events, request_id, request_hash, credited_ns, at
         from match_log where match_id = $1 order by revision
         """,
         uuid.UUID(match_id),

@@ -1,0 +1,1 @@
+"""The game service: owns live matches, carries out commands, tells what happened."""

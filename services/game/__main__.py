@@ -1,0 +1,104 @@
+"""`python -m services.game`: one game process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from services.common import logs
+from services.common.host import Host, run_service
+from services.common.settings import load
+from services.game.clock_client import ClockLink
+from services.game.livetime import LiveTime, new_event_loop
+from services.game.ownership import Lease
+from services.game.placement_client import PlacementLink
+from services.game.rooms import Rooms
+from services.game.rpc import MatchServicer
+from services.game.settings import GameSettings
+from services.game.shell import Incarnation, Shell
+from services.storage.journal import Journal
+from services.wire.clock_messages import Policy
+from spectacularbid.match.v1 import match_service_pb2_grpc
+
+SERVICE = "spectacularbid.match.v1.MatchService"
+METHODS = ["Submit", "Watch", "Play", "GetMatch", "ListMyMatches", "GetRecord", "CreateMatch"]
+
+
+async def serve(settings: GameSettings, livetime: LiveTime) -> None:
+    """Runs the process until a stop signal."""
+    async with Host.open("game", settings) as host:
+        server = await host.public_server()
+        address = settings.public_address or host.public_address or settings.listen
+        incarnation = Incarnation(settings.engine_id, livetime.incarnation, address)
+        secret = settings.internal_secret.get_secret_value()
+        lease = Lease(host.pool, incarnation, settings.lease_seconds)
+        journal = Journal(host.pool, settings.engine_id, host.registry)
+        clock = ClockLink(
+            settings.clock_address,
+            secret,
+            settings.engine_id,
+            livetime.incarnation,
+            livetime,
+            lease_ok=lambda: lease.fresh,
+            registry=host.registry,
+        )
+        shell = Shell(incarnation, journal, clock, livetime, Policy(), host.registry)
+        async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
+            rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
+            placement = PlacementLink(
+                settings.matchmaking_address,
+                secret,
+                incarnation,
+                settings.capacity,
+                rooms,
+                lambda: lease.fresh and clock.attached and not host.stopping.is_set(),
+            )
+            host.register(
+                server,
+                match_service_pb2_grpc.add_MatchServiceServicer_to_server,
+                MatchServicer(rooms, host.pool, livetime, settings, incarnation),
+                SERVICE,
+                METHODS,
+            )
+            host.add_readiness("lease", lambda: lease.fresh)
+            host.add_readiness("clock", lambda: clock.attached)
+            host.on_drain(rooms.leave_all)
+            owned = [
+                tasks.create_task(coroutine, name=name)
+                for coroutine, name in (
+                    (journal.run(), "journal"),
+                    (clock.run(), "clock link"),
+                    (placement.run(), "placement link"),
+                    (lease.run(), "lease"),
+                    (_leave_when_lost(lease, host), "lost lease"),
+                )
+            ]
+            await lease.begin()
+            await rooms.adopt_own()
+            # What exists now stays: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            await host.run()
+            for task in owned:
+                task.cancel()
+
+
+async def _leave_when_lost(lease: Lease, host: Host) -> None:
+    await lease.lost.wait()
+    host.stopping.set()
+
+
+def main() -> None:
+    """Starts a game process from the environment."""
+    livetime = LiveTime()
+
+    async def run() -> None:
+        settings = load(GameSettings)
+        logs.configure(settings.log_level)
+        await serve(settings, livetime)
+
+    run_service(run, loop_factory=lambda: new_event_loop(livetime))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""A command in line: what was asked, whether it was asked before, and what the rules say to it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from engine.command import Command, Continue, Resign, Reveal, Start
+from engine.event import Event
+from engine.match import Match, decide
+from engine.refusal import Refusal
+from services.common.errors import ServiceError
+from services.game.livetime import Stamp
+from services.game.story import Answered, Story
+
+_PRECEDENCE: Final = {refusal: number for number, refusal in enumerate(Refusal)}
+_UNTIMED: Final = (Start, Continue, Reveal, Resign)
+
+Answer = Answered | ServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command waiting for its answer."""
+
+    command: Command
+    request_id: str
+    payload: bytes
+    decision_id: int
+    heard: Stamp
+    """Taken at its read: what the clock judges."""
+    answer: asyncio.Future[Answer]
+
+    @property
+    def untimed(self) -> bool:
+        """Whether no clock judges it: it takes no turn."""
+        return isinstance(self.command, _UNTIMED)
+
+
+def repeated(story: Story, asked: Asked) -> Answer | None:
+    """The answer to a request that had its effect already (one effect for one request_id)."""
+    known = story.answers.get(asked.request_id)
+    if known is None or known.payload == asked.payload:
+        return known
+    return ServiceError(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "REQUEST_ID_REUSED",
+        "request_id: was used in this match with another payload",
+    )
+
+
+def rule(state: Match, asked: Asked) -> tuple[Event, ...] | Refusal:
+    """What the rules say: events, or the first refusal that applies. A stale command is never taken for a new one."""
+    ruling = decide(state, asked.command)
+    if asked.decision_id == state.decision_id or isinstance(asked.command, Resign):
+        return ruling
+    # The answer to an earlier question is refused where that stands in the order of precedence.
+    if isinstance(ruling, Refusal) and _PRECEDENCE[ruling] < _PRECEDENCE[Refusal.STALE_DECISION]:
+        return ruling
+    return Refusal.STALE_DECISION

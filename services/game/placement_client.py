@@ -1,0 +1,108 @@
+"""The stream to matchmaking on which this process learns of new matches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import grpc
+
+from services.common.errors import ServiceError
+from services.common.logs import get_logger
+from services.game.rooms import Rooms
+from services.game.shell import Incarnation
+from spectacularbid.internal.placement.v1 import placement_service_pb2 as pb
+from spectacularbid.internal.placement.v1 import placement_service_pb2_grpc as pb_grpc
+
+LOAD_SECONDS: Final = 2.0
+RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0)
+OPTIONS: Final = [
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),
+    # Tries again at once: a standby that becomes leader must not wait for a backoff of minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+]
+
+
+class PlacementLink:
+    """Registers, reports load, loads the matches that are placed here."""
+
+    def __init__(
+        self,
+        address: str,
+        secret: str,
+        incarnation: Incarnation,
+        capacity: int,
+        rooms: Rooms,
+        accepting: Callable[[], bool],
+    ) -> None:
+        self._address = address
+        self._secret = secret
+        self._incarnation = incarnation
+        self._capacity = capacity
+        self._rooms = rooms
+        self._accepting = accepting
+        self._out: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
+        self.registered = False
+
+    async def run(self) -> None:
+        """Keeps one stream open until cancelled; never raises on connection trouble."""
+        attempt = 0
+        while True:
+            try:
+                async with grpc.aio.insecure_channel(self._address, options=OPTIONS) as channel:
+                    await self._converse(channel)
+            except grpc.aio.AioRpcError as error:
+                if self.registered:
+                    get_logger().warning("placement_lost", code=error.code().name)
+                    attempt = 0
+            finally:
+                self.registered = False
+            await asyncio.sleep(RECONNECT_SECONDS[min(attempt, len(RECONNECT_SECONDS) - 1)])
+            attempt += 1
+
+    async def _converse(self, channel: grpc.aio.Channel) -> None:
+        stub = pb_grpc.PlacementServiceStub(channel)
+        self._out = asyncio.Queue()
+        call = stub.Register(self._say(), metadata=(("authorization", f"Bearer {self._secret}"),))
+        try:
+            async for response in call:
+                match response.WhichOneof("message"):
+                    case "welcome":
+                        self.registered = True
+                        get_logger().info("placement_registered", address=self._address)
+                    case "place":
+                        await self._place(response.place)
+        finally:
+            # Streams that nobody reads are not collected by themselves.
+            call.cancel()
+
+    async def _say(self) -> AsyncIterator[pb.RegisterRequest]:
+        incarnation = self._incarnation
+        yield pb.RegisterRequest(
+            hello=pb.Hello(
+                engine_id=incarnation.engine_id,
+                incarnation=incarnation.name,
+                address=incarnation.address,
+                capacity=self._capacity,
+            )
+        )
+        while True:
+            yield pb.RegisterRequest(load=pb.Load(live_matches=len(self._rooms), accepting=self._accepting()))
+            try:
+                said = await asyncio.wait_for(self._out.get(), LOAD_SECONDS)
+            except TimeoutError:
+                continue
+            yield said
+
+    async def _place(self, place: pb.Place) -> None:
+        try:
+            room = await self._rooms.open(place.match_id, place.fence)
+        except ServiceError as error:
+            get_logger().error("placement_failed", match_id=place.match_id, reason=error.reason)
+            return
+        if room is not None:
+            self._out.put_nowait(pb.RegisterRequest(placed=pb.Placed(match_id=place.match_id)))

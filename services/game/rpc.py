@@ -1,0 +1,308 @@
+"""MatchService: stamps, translates, asks, answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from engine.eventjson import event_from_json
+from engine.match import Cause, Outcome
+from engine.record import record_lines
+from engine.refusal import Refusal
+from engine.seats import Seat
+from services.common.auth import Identity, caller
+from services.common.errors import ServiceError, limit_reached, malformed, try_again
+from services.common.guard import Context
+from services.game.asked import Asked, repeated
+from services.game.creation import create, wanted_from_pb
+from services.game.livetime import LiveTime, Stamp
+from services.game.room import Room
+from services.game.rooms import Rooms, match_not_found
+from services.game.script import first_state
+from services.game.settings import GameSettings
+from services.game.shell import Incarnation
+from services.game.story import Audience, Story, player_to_pb
+from services.game.streams import Conversation, Follower, applied_to_pb, watch
+from services.storage import matches
+from services.storage.matches import SummaryRow
+from services.storage.pool import Pool
+from services.wire.commands import (
+    command_from_pb,
+    match_id_from_pb,
+    payload_hash,
+    refusal_error,
+    request_id_from_pb,
+)
+from services.wire.tables import SEAT, outcome_to_pb, seat_from_pb
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
+
+PAGE_SIZE = 20
+PAGE_SIZE_MAX = 100
+
+
+def _story(source: Room | Story) -> Story:
+    return source.story if isinstance(source, Room) else source
+
+
+class MatchServicer(pb_grpc.MatchServiceServicer):
+    """The public face of a game process."""
+
+    def __init__(
+        self, rooms: Rooms, pool: Pool, livetime: LiveTime, settings: GameSettings, incarnation: Incarnation
+    ) -> None:
+        self._rooms = rooms
+        self._pool = pool
+        self._livetime = livetime
+        self._settings = settings
+        self._incarnation = incarnation
+        self._streams: Counter[str] = Counter()
+
+    async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
+        """One command, answered when it is stored."""
+        heard = self._livetime.heard()  # before the first await: this is what the clock judges
+        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        asked = self._asked(request, source, caller(), heard)
+        self._ask(source, asked)
+        try:
+            async with asyncio.timeout(self._settings.answer_wait_seconds):
+                answer = await asyncio.shield(asked.answer)
+        except TimeoutError:
+            raise try_again("the answer takes long; send the same request_id again") from None
+        if isinstance(answer, ServiceError):
+            raise answer
+        return pb.SubmitResponse(applied=applied_to_pb(answer))
+
+    def _asked(
+        self, request: pb.SubmitRequest, source: Room | Story, identity: Identity, heard: Stamp
+    ) -> Asked:
+        """A command read. Raises ServiceError: MALFORMED, NOT_SEATED."""
+        request_id = request_id_from_pb(request.request_id)
+        seat = _acting_seat(request, _story(source).audience_of(identity.player_id))
+        command = command_from_pb(request, seat)
+        return Asked(
+            command=command,
+            request_id=request_id,
+            payload=payload_hash(request, seat),
+            decision_id=request.decision_id,
+            heard=heard,
+            answer=asyncio.get_running_loop().create_future(),
+        )
+
+    @staticmethod
+    def _ask(source: Room | Story, asked: Asked) -> None:
+        """Puts a command in line, or answers at once for a match that is over."""
+        if isinstance(source, Room) and not source.closed:
+            source.ask(asked)
+            return
+        story = _story(source)
+        if not story.over:
+            raise try_again("the match is moving to another process")
+        asked.answer.set_result(repeated(story, asked) or refusal_error(Refusal.MATCH_OVER))
+
+    async def Watch(
+        self,
+        request: pb.WatchRequest,
+        context: Context,  # noqa: ARG002
+    ) -> AsyncIterator[pb.WatchResponse]:
+        """The news of a match."""
+        with self._stream():
+            follower = await self._follow(request)
+            async for response in watch(follower, self._settings.heartbeat_seconds):
+                yield response
+
+    async def Play(
+        self,
+        request_iterator: AsyncIterator[pb.PlayRequest],
+        context: Context,  # noqa: ARG002
+    ) -> AsyncIterator[pb.PlayResponse]:
+        """Commands and news of one match on one stream."""
+        identity = caller()
+        with self._stream():
+            first = await anext(request_iterator, None)
+            if first is None or first.WhichOneof("message") != "join":
+                raise malformed("message: the first message must be join")
+            source = await self._rooms.find(match_id_from_pb(first.join.match_id))
+            follower = Follower(
+                source, _story(source).audience_of(identity.player_id), first.join.resume_after
+            )
+            conversation = Conversation(follower, self._settings.heartbeat_seconds)
+            pump = asyncio.create_task(self._pump(request_iterator, source, conversation, identity))
+            try:
+                async for response in conversation.responses():
+                    yield response
+                if pump.done() and not pump.cancelled() and (error := pump.exception()) is not None:
+                    raise error
+            finally:
+                pump.cancel()
+
+    async def _pump(
+        self,
+        requests: AsyncIterator[pb.PlayRequest],
+        source: Room | Story,
+        conversation: Conversation,
+        identity: Identity,
+    ) -> None:
+        """Reads, stamps, puts in line, and nothing else: an await between reads would date the next command late."""
+        async for request in requests:
+            heard = self._livetime.heard()
+            submit = request.submit
+            try:
+                if request.WhichOneof("message") != "submit":
+                    raise malformed("message: join comes once; after it only submit")
+                if submit.match_id and submit.match_id != _story(source).row.match_id:
+                    raise malformed("match_id: this stream is about another match")
+                asked = self._asked(submit, source, identity, heard)
+                self._ask(source, asked)
+            except ServiceError as error:
+                conversation.answer(submit.request_id[:64], error)
+            else:
+                conversation.expect(asked.request_id, asked.answer)
+
+    async def _follow(self, request: pb.WatchRequest) -> Follower:
+        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        return Follower(source, _story(source).audience_of(caller().player_id), request.resume_after)
+
+    @contextlib.contextmanager
+    def _stream(self) -> Iterator[None]:
+        player_id = caller().player_id
+        if self._streams[player_id] >= self._settings.streams_per_player:
+            raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
+        self._streams[player_id] += 1
+        try:
+            yield
+        finally:
+            self._streams[player_id] -= 1
+            if not self._streams[player_id]:
+                del self._streams[player_id]
+
+    async def GetMatch(self, request: pb.GetMatchRequest, context: Context) -> pb.GetMatchResponse:  # noqa: ARG002
+        """The caller's view."""
+        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        story = _story(source)
+        remaining = source.remaining_ns() if isinstance(source, Room) else None
+        return pb.GetMatchResponse(snapshot=story.snapshot(story.audience_of(caller().player_id), remaining))
+
+    async def ListMyMatches(
+        self,
+        request: pb.ListMyMatchesRequest,
+        context: Context,  # noqa: ARG002
+    ) -> pb.ListMyMatchesResponse:
+        """The caller's matches, newest first."""
+        size = request.page_size or PAGE_SIZE
+        if not 1 <= size <= PAGE_SIZE_MAX:
+            raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}")
+        rows = await matches.list_matches(
+            self._pool,
+            caller().player_id,
+            live_only=request.live_only,
+            before=_page_from_token(request.page_token),
+            limit=size + 1,
+        )
+        more = len(rows) > size
+        return pb.ListMyMatchesResponse(
+            matches=[_summary_to_pb(row) for row in rows[:size]],
+            next_page_token=_page_token(rows[size - 1]) if more else "",
+        )
+
+    async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
+        """The record of a finished match: only now deals and salts may leave."""
+        match_id = match_id_from_pb(request.match_id)
+        row = await matches.get_match(self._pool, match_id)
+        if row is None:
+            raise match_not_found()
+        log = await matches.get_log(self._pool, match_id)
+        story = Story.from_log(row, log)
+        if not story.over:
+            raise ServiceError(grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE", "the match is not over yet")
+        return pb.GetRecordResponse(record=record_of(story, log))
+
+    async def CreateMatch(
+        self,
+        request: pb.CreateMatchRequest,
+        context: Context,  # noqa: ARG002
+    ) -> pb.CreateMatchResponse:
+        """An unrated match of the caller, played by this process."""
+        wanted = wanted_from_pb(request, self._settings)
+        if self._rooms.draining:
+            raise try_again("this process takes no new matches")
+        match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id)
+        await self._rooms.find(match_id)
+        return pb.CreateMatchResponse(
+            match_id=match_id, seat=SEAT[wanted.seat], address=self._incarnation.address
+        )
+
+
+def record_of(story: Story, log: list[matches.LogRow]) -> str:
+    """The record of a finished match (JSON Lines)."""
+    row = story.row
+    events = [event_from_json(event) for entry in log for event in entry.event_list()]
+    header = {
+        "match_id": row.match_id,
+        "players": {"north": row.north.player_id, "south": row.south.player_id},
+        "rated": row.rated,
+        "started_at": row.created_at.isoformat(),
+    }
+    return "".join(f"{line}\n" for line in record_lines(first_state(row), events, header))
+
+
+def _acting_seat(request: pb.SubmitRequest, audience: Audience) -> Seat:
+    given = seat_from_pb(request.seat, "seat")
+    if audience is Audience.DEVICE:
+        if given is None:
+            raise malformed("seat: must be given on one device")
+        return given
+    if audience.seat is None or given not in (None, audience.seat):
+        raise ServiceError(
+            grpc.StatusCode.PERMISSION_DENIED, "NOT_SEATED", "you do not have this seat in this match"
+        )
+    return audience.seat
+
+
+def _page_token(row: SummaryRow) -> str:
+    return base64.urlsafe_b64encode(f"{row.created_at.isoformat()} {row.match_id}".encode()).decode()
+
+
+def _page_from_token(token: str) -> tuple[datetime, str] | None:
+    if not token:
+        return None
+    try:
+        at, match_id = base64.urlsafe_b64decode(token.encode()).decode().split(" ")
+        created_at = datetime.fromisoformat(at)
+        place = created_at.astimezone(), match_id_from_pb(match_id)
+    except (ValueError, ServiceError):
+        raise malformed("page_token: was not made by this service") from None
+    return place
+
+
+def _time(at: datetime | None) -> Timestamp | None:
+    if at is None:
+        return None
+    stamp = Timestamp()
+    stamp.FromDatetime(at)
+    return stamp
+
+
+def _summary_to_pb(row: SummaryRow) -> pb.MatchSummary:
+    outcome = None
+    if row.cause is not None:
+        outcome = Outcome(
+            None if row.winner is None else Seat(row.winner), Cause(row.cause), row.detail or ""
+        )
+    return pb.MatchSummary(
+        match_id=row.match_id,
+        north=player_to_pb(row.north),
+        south=player_to_pb(row.south),
+        rated=row.rated,
+        created_at=_time(row.created_at),
+        ended_at=_time(row.ended_at),
+        outcome=None if outcome is None else outcome_to_pb(outcome),
+        address=(row.address or "") if outcome is None else "",
+    )

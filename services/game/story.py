@@ -1,0 +1,159 @@
+"""A match as its log tells it: the state, each audience's numbered events, and the answers already given.
+
+Pure bookkeeping over the engine: the same log always gives the same story, in the process that wrote it and in any
+that reads it later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from engine.event import Event
+from engine.eventjson import event_from_json
+from engine.match import Match, evolve, legal
+from engine.seats import Seat
+from engine.view import View, redact, redact_for_device, view
+from services.game.script import first_state
+from services.storage.matches import LogRow, MatchRow, PlayerRow
+from services.wire import tables
+from services.wire.events import event_to_pb
+from spectacularbid.match.v1 import event_pb2, match_service_pb2, table_pb2
+
+HISTORY_MAX: Final = 1024
+"""Events kept for resuming; who is further behind starts with a snapshot."""
+
+
+class Audience(StrEnum):
+    """Who is told."""
+
+    NORTH = "north"
+    SOUTH = "south"
+    SPECTATOR = "spectator"
+    DEVICE = "device"
+    """The one connection that holds both seats of a shared device (rule 7.4)."""
+
+    @property
+    def seat(self) -> Seat | None:
+        """The seat whose view it is; None for those that have none or both."""
+        return Seat(self.value) if self in (Audience.NORTH, Audience.SOUTH) else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answered:
+    """A request that had its effect."""
+
+    payload: bytes
+    first_sequence: int
+    last_sequence: int
+
+
+class Story:
+    """One match up to now."""
+
+    def __init__(self, row: MatchRow) -> None:
+        self.row = row
+        self.state: Match = first_state(row)
+        self.revision = 0
+        self.sequence = 0
+        self.credited_ns = 0
+        """Time lost to faults of the service that was not charged to anybody so far."""
+        self.answers: dict[str, Answered] = {}
+        audiences = (
+            (Audience.DEVICE, Audience.SPECTATOR)
+            if row.same_device
+            else (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR)
+        )
+        self._told: dict[Audience, list[event_pb2.MatchEvent]] = {audience: [] for audience in audiences}
+        self._forgotten = 0
+        """Events at the beginning that are not kept any more."""
+
+    @classmethod
+    def from_log(cls, row: MatchRow, log: Sequence[LogRow]) -> Story:
+        """The story of a stored log."""
+        story = cls(row)
+        for entry in log:
+            events = [event_from_json(event) for event in entry.event_list()]
+            story.tell(events, entry.credited_ns or 0)
+            story.revision = entry.revision
+            if entry.request_id is not None and entry.request_hash is not None:
+                story.answers[entry.request_id] = Answered(
+                    entry.request_hash, entry.first_sequence, entry.last_sequence
+                )
+        return story
+
+    @property
+    def over(self) -> bool:
+        """Whether the match has an outcome."""
+        return self.state.outcome is not None
+
+    def audience_of(self, player_id: str) -> Audience:
+        """How a player is told of this match."""
+        row = self.row
+        if row.same_device:
+            return Audience.DEVICE if player_id == row.north.player_id else Audience.SPECTATOR
+        if player_id == row.north.player_id:
+            return Audience.NORTH
+        return Audience.SOUTH if player_id == row.south.player_id else Audience.SPECTATOR
+
+    def tell(self, events: Iterable[Event], credited_ns: int) -> None:
+        """Takes in the events of one ruling that is stored."""
+        self.credited_ns += credited_ns
+        for event in events:
+            self.state = evolve(self.state, event)
+            self.sequence += 1
+            self._encode(event, credited_ns)
+
+    def _encode(self, event: Event, credited_ns: int) -> None:
+        public = event_to_pb(self.sequence, redact(event, None), self.state, credited_ns)
+        for audience, told in self._told.items():
+            if audience is Audience.DEVICE:
+                seen = redact_for_device(event)
+            else:
+                seen = redact(event, audience.seat, self.state.mode)
+            # Most events are the same for everybody: encoded once.
+            told.append(
+                public if seen is event else event_to_pb(self.sequence, seen, self.state, credited_ns)
+            )
+            if len(told) > HISTORY_MAX:
+                del told[: len(told) - HISTORY_MAX]
+        self._forgotten = max(0, self.sequence - HISTORY_MAX)
+
+    def since(self, audience: Audience, sequence: int) -> list[event_pb2.MatchEvent] | None:
+        """The events after `sequence`; None when they are not all kept, or the number is of the future."""
+        if not self._forgotten <= sequence <= self.sequence:
+            return None
+        return self._told[audience][sequence - self._forgotten :]
+
+    def view(self, audience: Audience) -> View:
+        """The table as this audience may see it."""
+        state = self.state
+        if audience is not Audience.DEVICE:
+            return view(state, audience.seat)
+        # Whoever holds the device acts for the seat on the move, and presses for either.
+        seen = view(state, state.to_act or state.awaiting_reveal or Seat.NORTH)
+        return dataclasses.replace(seen, legal=legal(state))
+
+    def prompt(self, audience: Audience, remaining_ns: int | None) -> table_pb2.Prompt:
+        """The question on the table."""
+        return tables.prompt_to_pb(self.view(audience), self.sequence, remaining_ns)
+
+    def snapshot(self, audience: Audience, remaining_ns: int | None) -> match_service_pb2.Snapshot:
+        """Everything this audience may know."""
+        row = self.row
+        table = tables.table_to_pb(self.view(audience), self.sequence, remaining_ns)
+        table.match_id = row.match_id
+        table.north.CopyFrom(player_to_pb(row.north))
+        table.south.CopyFrom(player_to_pb(row.south))
+        table.rated = row.rated
+        table.bank_ms = row.bank_ns // tables.MILLISECOND
+        table.delay_ms = row.delay_ns // tables.MILLISECOND
+        table.same_device = row.same_device
+        return match_service_pb2.Snapshot(sequence=self.sequence, table=table)
+
+
+def player_to_pb(player: PlayerRow) -> table_pb2.Player:
+    """A player as others see one."""
+    return table_pb2.Player(player_id=player.player_id, name=player.name, bot=player.bot)
