@@ -33,6 +33,7 @@ lint: setup ## style of the code
 
 check: lint ## lint, types, protos, migrations
 	$(BIN)/mypy
+	$(BIN)/buf format --diff --exit-code protos
 	$(BIN)/buf lint protos
 	$(BIN)/squawk --config services/storage/squawk.toml services/storage/migrations/*.sql
 
