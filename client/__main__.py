@@ -1,0 +1,191 @@
+"""Spectacular Bid on the command line: look at the ladder, watch, play."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from client import identities
+from client.bots.account import HEADER, Account, seats, verdict
+from client.errors import ClientError
+from client.hotseat import sit_down
+from client.session import RATED, Client
+from engine.outcome import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from spectacularbid.ladder.v1.ladder_service_pb2 import FinishedMatch, Standing
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+console = Console(highlight=False, soft_wrap=True)
+
+Server = Annotated[
+    str, typer.Option(envvar="SPECTACULAR_BID_SERVER", help="host:port of matchmaking and ladder.")
+]
+Game = Annotated[
+    str, typer.Option(envvar="SPECTACULAR_BID_GAME", help="host:port of a game process; empty: as --server.")
+]
+Name = Annotated[str, typer.Option(help="Your name, when you are new here.")]
+State = Annotated[
+    Path | None, typer.Option(help="File that keeps who you are; by default in your state folder.")
+]
+_SERVER = "127.0.0.1:7600"
+_GAME = "127.0.0.1:7601"
+
+
+def _with_client(
+    work: Callable[[Client], Awaitable[None]], server: str, game: str, name: str, state: Path | None
+) -> None:
+    """Run `work` as the kept guest; what a person can do nothing about becomes one line."""
+
+    async def run() -> None:
+        file = state or identities.default_file()
+        async with await identities.connect(file, server, name, game_address=game or None) as client:
+            await work(client)
+
+    try:
+        asyncio.run(run())
+    except ClientError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except (KeyboardInterrupt, EOFError):
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def ladder(
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many players.")] = 20,
+    server: Server = _SERVER,
+    game: Game = _GAME,
+    name: Name = "guest",
+    state: State = None,
+) -> None:
+    """The best players."""
+
+    async def work(client: Client) -> None:
+        standings = await client.leaderboard(count)
+        if not standings:
+            console.print("Nobody has played a rated match yet.")
+            return
+        console.print(_ladder_table(standings))
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def profile(
+    player: Annotated[str, typer.Argument(help="A player's id; by default you.")] = "",
+    server: Server = _SERVER,
+    game: Game = _GAME,
+    name: Name = "guest",
+    state: State = None,
+) -> None:
+    """A player's standing and last matches."""
+
+    async def work(client: Client) -> None:
+        standing = await client.standing(player)
+        console.print(_ladder_table([standing]))
+        for finished in await client.history(player, 10):
+            console.print(_finished_line(finished))
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def watch(
+    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None
+) -> None:
+    """Follow a match, one line a round."""
+
+    async def work(client: Client) -> None:
+        account = Account()
+        async with client.play(match_id) as match:
+            async for news in match:
+                if news.snapshot:
+                    console.print(f"{seats(news.table)}\n{HEADER}", markup=False)
+                for line in account.lines(news):
+                    console.print(line, markup=False)
+        console.print(verdict(match.table), markup=False)
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def record(
+    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None
+) -> None:
+    """The record of a finished match, for `python -m engine verify` and `replay`."""
+
+    async def work(client: Client) -> None:
+        sys.stdout.write(await client.record(match_id))
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None) -> None:
+    """Wait for an opponent and play a rated match in plain text."""
+
+    async def work(client: Client) -> None:
+        with console.status("waiting for an opponent (Ctrl-C cancels)"):
+            handle = await client.seek(RATED)
+        await sit_down(client, handle, console)
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def play(
+    bot: Annotated[str, typer.Option(help="Name of the house bot.")] = "greedy",
+    server: Server = _SERVER,
+    game: Game = _GAME,
+    name: Name = "guest",
+    state: State = None,
+) -> None:
+    """Play an unrated match against a house bot in plain text."""
+
+    async def work(client: Client) -> None:
+        await sit_down(client, await client.challenge(house_bot=bot), console)
+
+    _with_client(work, server, game, name, state)
+
+
+def _ladder_table(standings: list[Standing]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title, side in (("rank", "right"), ("player", "left"), ("rating", "right"), ("±", "right")):
+        table.add_column(title, justify="right" if side == "right" else "left", no_wrap=True)
+    for title in ("played", "won"):
+        table.add_column(title, justify="right")
+    table.add_column("id", no_wrap=True)
+    for standing in standings:
+        table.add_row(
+            str(standing.rank) if standing.rank else "-",
+            escape(standing.player.name),
+            str(standing.shown_rating),
+            f"{2 * standing.rating.sigma:.0f}",
+            str(standing.rated_matches),
+            str(standing.wins),
+            escape(standing.player.player_id),
+        )
+    return table
+
+
+def _finished_line(finished: FinishedMatch) -> Any:
+    when = finished.ended_at.ToDatetime().strftime("%Y-%m-%d %H:%M")
+    points = f"{finished.balances.north}:{finished.balances.south}"
+    cause = list(Cause)[finished.outcome.cause - 1] if finished.outcome.cause else "?"
+    return escape(
+        f"{when}  {finished.north.name} - {finished.south.name}  {points}  {cause}  {finished.match_id}"
+    )
+
+
+if __name__ == "__main__":
+    app()

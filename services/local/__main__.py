@@ -1,0 +1,97 @@
+"""The whole stack on this machine, with one command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.local.display import Display
+from services.local.places import FolderLock, InUseError, Places
+from services.local.postgres import PostgresError
+from services.local.stack import HOUSE_BOT, BrokenError, Stack, StoppedError
+from services.storage.migrate import MigrationError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+Folder = Annotated[Path, typer.Option(help="Where data, keys and logs are kept.")]
+
+
+@app.command("run")
+def run(
+    folder: Folder = Path(".local"),
+    match: Annotated[bool, typer.Option(help="Have two bots play a rated match first.")] = True,  # noqa: FBT002
+) -> None:
+    """Start the stack, let two bots play a rated match, and serve until Ctrl-C."""
+    raise typer.Exit(asyncio.run(_stack(folder, match=match, serve=True)))
+
+
+@app.command("demo")
+def demo(folder: Folder = Path(".local")) -> None:
+    """Start the stack, let two bots play a rated match, and stop."""
+    raise typer.Exit(asyncio.run(_stack(folder, match=True, serve=False)))
+
+
+async def _stack(folder: Path, *, match: bool, serve: bool) -> int:
+    display = Display()
+    places = Places(folder)
+    try:
+        with FolderLock(folder):
+            places.prepare()
+            display.title(f"Spectacular Bid on this machine; data, keys and logs in {folder}")
+            return await _session(Stack(places, display), display, match=match, serve=serve)
+    except (BrokenError, InUseError, MigrationError, PostgresError, OSError) as problem:
+        display.fault(f"error: {problem}")
+        return 1
+    except StoppedError:
+        display.say("Stopped.")
+        return 130
+
+
+async def _session(stack: Stack, display: Display, *, match: bool, serve: bool) -> int:
+    async with stack:
+        display.say()
+        if match and (status := await stack.run_match()) != 0:
+            display.fault(
+                f"error: the bots' match has failed (exit status {status}); logs in {stack.places.logs}"
+            )
+            return 1
+        display.say()
+        if not serve:
+            display.say("That was the demonstration. `make run` plays one and keeps serving.")
+            return 0
+        _where_to_look(stack, display)
+        await stack.serve()
+        display.say()
+        with display.waiting("stopping"):
+            pass
+    display.say("Stopped; nothing is left running.")
+    return 0
+
+
+def _where_to_look(stack: Stack, display: Display) -> None:
+    python = _shown(Path(sys.executable))
+    server = stack.client_options(game=False, always=False)
+    both = stack.client_options(always=False)
+    display.title("Serving until Ctrl-C. From another terminal:")
+    display.pointer("leaderboard", " ".join([python, "-m", "client", "ladder", *server]))
+    display.pointer("play a house bot", " ".join([python, "-m", "client", "play", "--bot", HOUSE_BOT, *both]))
+    display.pointer("seek a rated match", " ".join([python, "-m", "client", "seek", *both]))
+    for name in ("matchmaking", "game", "clock"):
+        display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")
+    display.pointer("logs", f"{stack.places.logs}/")
+
+
+def _shown(python: Path) -> str:
+    """The interpreter as one would type it here."""
+    try:
+        return str(python.relative_to(Path.cwd()))
+    except ValueError:
+        return str(python)
+
+
+if __name__ == "__main__":
+    app()

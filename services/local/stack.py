@@ -1,0 +1,275 @@
+"""The local stack: everything started in order, watched while it serves, stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from services.common.host import READY
+from services.local.child import Child, how_it_ended, tail
+from services.local.display import Display
+from services.local.places import DEFAULT_PORTS, HOST, Places, choose_ports
+from services.local.postgres import EmbeddedPostgres
+from services.storage.migrate import migrate
+
+T = TypeVar("T")
+
+PREFIX = "SPECTACULAR_BID_"
+HOUSE_BOT = "greedy"
+# The id under which CreateMatch knows the bot.
+HOUSE_BOT_ID = f"house-{HOUSE_BOT}"
+
+_SERVICES = ("clock", "matchmaking", "game")
+_READY_SECONDS_MAX = 60.0
+_STOP_GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+_POSTGRES_LOOK_SECONDS = 0.25
+
+
+class BrokenError(Exception):
+    """A part of the stack has died or does not come up; the text names it and ends with the end of its log."""
+
+
+class StoppedError(Exception):
+    """Somebody asked the stack to stop."""
+
+
+class Stack:
+    """PostgreSQL, the services and a house bot. `async with` starts them, and stops whatever was started.
+
+    SIGINT and SIGTERM make `during` raise StoppedError. Raises BrokenError when a part dies or does not come up.
+    """
+
+    def __init__(self, places: Places, display: Display) -> None:
+        self.places = places
+        self.ports: dict[str, int] = {}
+        self._display = display
+        self._stop = asyncio.Event()
+        self._secret = secrets.token_urlsafe(24)
+        self._database_url = os.environ.get(f"{PREFIX}DATABASE_URL", "")
+        self._postgres: EmbeddedPostgres | None = None
+        self._postgres_starting: asyncio.Future[str] | None = None
+        self._services: dict[str, Child] = {}
+        self._bots: list[Child] = []
+        self._ends: dict[asyncio.Task[int], tuple[str, Path | None]] = {}
+
+    def address(self, name: str) -> str:
+        """host:port of one of DEFAULT_PORTS."""
+        return f"{HOST}:{self.ports[name]}"
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop.set)
+        try:
+            self._choose_ports()
+            await self._start_database()
+            await self._start_services()
+            await self._start_house_bot()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is given up when the stack is asked to stop or a part of it dies."""
+        task = asyncio.create_task(work)
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({task, stopped, *self._ends}, return_when=asyncio.FIRST_COMPLETED)
+            if self._stop.is_set():
+                raise StoppedError
+            for end, (name, log_path) in self._ends.items():
+                if end.done():
+                    raise BrokenError(_broken(f"{name} has died ({how_it_ended(end.result())})", log_path))
+            return await task
+        finally:
+            for each in (task, stopped):
+                each.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
+
+    async def serve(self) -> None:
+        """Until the stack is asked to stop. Raises BrokenError when a part of it dies."""
+        with suppress(StoppedError):
+            await self.during(self._stop.wait())
+
+    async def run_match(self) -> int:
+        """Have the two demonstration bots play; their account goes to our own output. Their exit status."""
+        arguments = ("match", "--state", str(self.places.bots), *self.client_options())
+        match = await Child.start("bots", "client.bots", *arguments, env=os.environ)
+        self._bots.append(match)
+        return await self.during(match.ended())
+
+    def client_options(self, *, game: bool = True, always: bool = True) -> list[str]:
+        """What a client needs on its command line to find this stack; nothing where its defaults are right."""
+        wanted = [("--server", "matchmaking"), *([("--game", "game")] if game else [])]
+        return [
+            part
+            for option, name in wanted
+            if always or self.ports[name] != DEFAULT_PORTS[name]
+            for part in (option, self.address(name))
+        ]
+
+    # Starting
+
+    def _choose_ports(self) -> None:
+        self.ports = choose_ports()
+        for name, port in self.ports.items():
+            if port != DEFAULT_PORTS[name]:
+                self._display.say(f"  port {DEFAULT_PORTS[name]} is taken: {name} uses {port} instead")
+
+    async def _start_database(self) -> None:
+        began = time.monotonic()
+        where = "as configured"
+        with self._display.waiting("starting PostgreSQL"):
+            if not self._database_url:
+                self._postgres = EmbeddedPostgres(self.places.postgres)
+                # A thread cannot be cancelled; whoever stops the server waits for it.
+                starting = asyncio.ensure_future(asyncio.to_thread(self._postgres.start))
+                self._postgres_starting = starting
+                self._database_url = await self.during(_waited(starting))
+                self._watch("postgres", self._postgres_ended(self._postgres), self._postgres.log_path)
+                where = self._database_url.rpartition("@")[2].partition("/")[0]
+            await self.during(asyncio.to_thread(migrate, self._database_url))
+        self._display.ready("postgres", where, time.monotonic() - began)
+
+    async def _postgres_ended(self, postgres: EmbeddedPostgres) -> int:
+        while (status := postgres.exit_status()) is None:  # noqa: ASYNC110  a process sets no event
+            await asyncio.sleep(_POSTGRES_LOOK_SECONDS)
+        return status
+
+    async def _start_services(self) -> None:
+        began = time.monotonic()
+        env = self._service_environment()
+        for name in _SERVICES:
+            await self._start_child(name, f"services.{name}", env=env[name])
+        with self._display.waiting("starting the services"):
+            for name in _SERVICES:
+                await self.during(self._until_ready(name))
+                self._display.ready(name, self.address(name), time.monotonic() - began)
+
+    def _service_environment(self) -> dict[str, dict[str, str]]:
+        """The environment of each service: ours, and what the stack decides."""
+        common = {
+            "ENV": os.environ.get(f"{PREFIX}ENV", "development"),
+            "DATABASE_URL": self._database_url,
+            "INTERNAL_SECRET": self._secret,
+            "JWKS_FILE": str(self.places.jwks.absolute()),
+            "DRAIN_GRACE_SECONDS": os.environ.get(f"{PREFIX}DRAIN_GRACE_SECONDS", "2"),
+        }
+        own = {
+            "clock": {"LISTEN": f"{HOST}:0", "INTERNAL_LISTEN": self.address("clock")},
+            "matchmaking": {
+                "LISTEN": self.address("matchmaking"),
+                "INTERNAL_LISTEN": self.address("matchmaking, internal"),
+                "GUEST_KEY_FILE": str(self.places.signing_key.absolute()),
+            },
+            "game": {
+                "LISTEN": self.address("game"),
+                "PUBLIC_ADDRESS": self.address("game"),
+                # The same in every run: a stack that comes back takes up the matches that were cut off.
+                "ENGINE_ID": "local",
+                "CLOCK_ADDRESS": self.address("clock"),
+                "MATCHMAKING_ADDRESS": self.address("matchmaking, internal"),
+            },
+        }
+        return {
+            name: os.environ
+            | {
+                f"{PREFIX}{key}": value
+                for key, value in {
+                    **common,
+                    **own[name],
+                    "METRICS_LISTEN": self.address(f"{name} metrics"),
+                }.items()
+            }
+            for name in _SERVICES
+        }
+
+    async def _until_ready(self, name: str) -> None:
+        async with grpc.aio.insecure_channel(self.address(name)) as channel:
+            health: Any = health_pb2_grpc.HealthStub(channel)
+            request = health_pb2.HealthCheckRequest(service=READY)
+            give_up = time.monotonic() + _READY_SECONDS_MAX
+            while time.monotonic() < give_up:
+                with suppress(grpc.aio.AioRpcError):
+                    answer = await health.Check(request, timeout=1.0, wait_for_ready=True)
+                    if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                        return
+                await asyncio.sleep(_LOOK_SECONDS)
+        log_path = self._services[name].log_path
+        raise BrokenError(_broken(f"{name} is not ready after {_READY_SECONDS_MAX:.0f} s", log_path))
+
+    async def _start_house_bot(self) -> None:
+        token = self.places.bot_token(
+            HOUSE_BOT_ID,
+            HOUSE_BOT,
+            os.environ.get(f"{PREFIX}TOKEN_ISSUER", "spectacular-bid-local"),
+            os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", "spectacular-bid"),
+        )
+        bot = await self._start_child(
+            "house-bot",
+            "client.bots",
+            *("house", "--name", HOUSE_BOT, *self.client_options()),
+            env=os.environ | {f"{PREFIX}TOKEN": token},
+        )
+        del self._services["house-bot"]
+        self._bots.append(bot)
+
+    async def _start_child(self, name: str, module: str, *arguments: str, env: dict[str, str]) -> Child:
+        log_path = self.places.logs / f"{name}.log"
+        child = await Child.start(name, module, *arguments, env=env, log_path=log_path)
+        self._services[name] = child
+        self._watch(name, child.ended(), log_path)
+        return child
+
+    def _watch(self, name: str, ended: Coroutine[Any, Any, int], log_path: Path) -> None:
+        self._ends[asyncio.create_task(ended, name=f"end of {name}")] = (name, log_path)
+
+    # Stopping
+
+    async def _close(self) -> None:
+        """Stop everything that was started, in the order that cuts nobody off."""
+        for task in self._ends:
+            task.cancel()
+        await asyncio.gather(*self._ends, return_exceptions=True)
+        self._ends.clear()
+        clock = [child for name, child in self._services.items() if name == "clock"]
+        others = [child for name, child in self._services.items() if name != "clock"]
+        # The clock goes last of the services: the game process tells it how its matches are left.
+        for children in (self._bots, others, clock):
+            await asyncio.gather(*(child.stop(_STOP_GRACE_SECONDS) for child in children))
+        if self._postgres_starting is not None:
+            await asyncio.wait([self._postgres_starting])
+        if self._postgres is not None:
+            await asyncio.to_thread(self._postgres.stop)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _waited(future: asyncio.Future[T]) -> T:
+    return await asyncio.shield(future)
+
+
+def _broken(what: str, log_path: Path | None) -> str:
+    if log_path is None:
+        return f"{what}."
+    end = tail(log_path)
+    return f"{what}. The end of {log_path}:\n{end}" if end else f"{what}. {log_path} is empty."
