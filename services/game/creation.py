@@ -187,7 +187,7 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
 async def _new_match(connection: matches.Connection, wanted: Wanted, creator: Identity) -> NewMatch:
     await matches.put_player(connection, creator.player_id, creator.name, bot=creator.bot)
     if wanted.house_bot is not None:
-        other = f"house-{wanted.house_bot}"
+        other = f"bot-{wanted.house_bot}"
         await matches.put_player(connection, other, wanted.house_bot, bot=True)
     elif wanted.opponent is not None:
         other = wanted.opponent
