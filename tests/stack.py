@@ -13,6 +13,7 @@ import asyncpg
 from client.session import Client, MatchHandle, new_guest
 from engine.deal import Deal
 from services.common.auth import TokenIssuer, write_new_keys
+from services.storage.pool import Connection
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.processes import Process, free_port, running
@@ -94,7 +95,7 @@ class Stack:
         client = Client(self.address("matchmaking"), token, game_address=self.address("game"))
         return await self.exits.enter_async_context(client)
 
-    async def database(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def database(self) -> Connection:
         """A connection to the database; closed with the stack."""
         connection = await asyncpg.connect(self.database_url)
         self.exits.push_async_callback(connection.close)

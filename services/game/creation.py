@@ -20,7 +20,7 @@ from services.game.script import Script
 from services.game.settings import GameSettings
 from services.storage import matches
 from services.storage.matches import NewMatch, PlayerBusyError, RequestReusedError
-from services.storage.pool import Pool
+from services.storage.pool import Connection, Pool
 from services.wire.commands import request_id_from_pb
 from services.wire.tables import MILLISECOND, seat_from_pb, tile_from_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -184,7 +184,7 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
         ) from None
 
 
-async def _new_match(connection: matches.Connection, wanted: Wanted, creator: Identity) -> NewMatch:
+async def _new_match(connection: Connection, wanted: Wanted, creator: Identity) -> NewMatch:
     await matches.put_player(connection, creator.player_id, creator.name, bot=creator.bot)
     if wanted.house_bot is not None:
         other = f"bot-{wanted.house_bot}"

@@ -11,9 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from services.storage.pool import Pool
-
-Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+from services.storage.pool import Connection, Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,11 @@ from typing import TypeAlias
 import asyncpg
 
 # Quoted: asyncpg's classes take parameters only in their stubs.
+# Generic for type checkers only.
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
 
 COMMAND_TIMEOUT_SECONDS = 30.0
 

@@ -1,0 +1,201 @@
+"""The journal on a real PostgreSQL: groups, fences, commits of unknown outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import asyncpg
+import pytest
+from prometheus_client import CollectorRegistry
+
+from services.storage import matches
+from services.storage.journal import Ending, Entry, Evidence, FencedError, Journal, Judged
+from services.storage.matches import NewMatch
+from services.storage.pool import Pool, open_pool
+
+ENGINE = "game-0"
+
+
+async def new_match(pool: Pool, *, players: tuple[str, str] | None = None) -> str:
+    """A match of two new players, owned by ENGINE under fence 1."""
+    north, south = players or (f"p-{uuid.uuid4().hex}", f"p-{uuid.uuid4().hex}")
+    match_id = str(uuid.uuid4())
+    async with pool.acquire() as connection, connection.transaction():
+        for player_id in (north, south):
+            await matches.put_player(connection, player_id, "A player")
+        new = NewMatch(match_id, "casual", False, north, south, 120 * 10**9, 10 * 10**9, 10**9, 10**9)
+        await matches.create_match(connection, new, ENGINE)
+    return match_id
+
+
+def entry(match_id: str, revision: int = 1, fence: int = 1) -> Entry:
+    """A ruling of one event."""
+    return Entry(
+        match_id=match_id,
+        revision=revision,
+        first_sequence=revision,
+        last_sequence=revision,
+        fence=fence,
+        events=json.dumps([{"event": "started", "seat": "north"}]),
+        seat="north",
+        request_id=f"request {revision}",
+        request_hash=b"payload",
+        judged=Judged(turn=revision, elapsed_ns=5, charge_ns=0, bank_after_ns=7),
+    )
+
+
+@asynccontextmanager
+async def journal_on(url: str) -> AsyncIterator[tuple[Journal, Pool]]:
+    """A journal that writes."""
+    pool = await open_pool(url, name="test", size=4, wait_seconds=5)
+    journal = Journal(pool, ENGINE, CollectorRegistry())
+    task = asyncio.create_task(journal.run())
+    try:
+        yield journal, pool
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await pool.close()
+
+
+async def count(pool: Pool, table: str, match_id: str) -> int:
+    """Rows of a match in a table."""
+    found: int = await pool.fetchval(
+        f"select count(*) from {table} where match_id = $1",  # noqa: S608 - names of this file
+        uuid.UUID(match_id),
+    )
+    return found
+
+
+async def test_rulings_that_wait_together_are_stored_together(database_url: str) -> None:
+    """Group commit: many matches, far fewer transactions."""
+    async with journal_on(database_url) as (journal, pool):
+        ids = [await new_match(pool) for _ in range(40)]
+        before = await pool.fetchval("select pg_current_xact_id()::text::bigint")
+        await asyncio.gather(*(journal.append(entry(match_id)) for match_id in ids))
+        after = await pool.fetchval("select pg_current_xact_id()::text::bigint")
+        stored = await pool.fetchval("select count(*) from match_log")
+    assert stored == 40
+    assert after - before < 10
+
+
+async def test_the_log_gives_back_what_was_stored(database_url: str) -> None:
+    """A restart reads events, requests and their order from the log."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        for revision in (1, 2, 3):
+            await journal.append(entry(match_id, revision))
+        log = await matches.get_log(pool, match_id)
+    assert [row.revision for row in log] == [1, 2, 3]
+    assert log[1].request_id == "request 2"
+    assert log[1].request_hash == b"payload"
+    assert log[0].event_list() == [{"event": "started", "seat": "north"}]
+
+
+async def test_only_the_owner_writes(database_url: str) -> None:
+    """A zombie's write changes nothing, and the others of its group are stored."""
+    async with journal_on(database_url) as (journal, pool):
+        lost, kept = await new_match(pool), await new_match(pool)
+        assert await matches.take_over_own(pool, ENGINE) == [(lost, 2), (kept, 2)]
+        late = journal.append(entry(lost, fence=1))
+        good = journal.append(entry(kept, fence=2))
+        with pytest.raises(FencedError):
+            await late
+        await good
+        assert await count(pool, "match_log", lost) == 0
+        assert await count(pool, "match_log", kept) == 1
+
+
+async def test_a_repeated_append_after_an_unknown_commit_is_a_success(database_url: str) -> None:
+    """The first commit went through, its acknowledgement did not: the retry finds its own ruling."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await journal.append(entry(match_id))
+        await journal.append(entry(match_id))
+        assert await count(pool, "match_log", match_id) == 1
+
+
+async def test_another_ruling_under_the_same_revision_is_not_taken_for_ours(database_url: str) -> None:
+    """What a later owner wrote is not our success."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await journal.append(entry(match_id))
+        other = replace(entry(match_id), events="[]", request_id="another")
+        with pytest.raises(FencedError):
+            await journal.append(other)
+
+
+async def test_a_lost_connection_only_delays(database_url: str) -> None:
+    """Every connection is cut while rulings wait: all are stored, each once."""
+    async with journal_on(database_url) as (journal, pool):
+        ids = [await new_match(pool) for _ in range(30)]
+        admin = await asyncpg.connect(database_url)
+
+        async def cut() -> None:
+            for _ in range(5):
+                await admin.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where application_name = 'test' and pid <> pg_backend_pid()"
+                )
+
+        async def play(match_id: str) -> None:
+            for revision in range(1, 11):
+                await journal.append(entry(match_id, revision))
+
+        try:
+            await asyncio.gather(cut(), *(play(match_id) for match_id in ids))
+            rows = await admin.fetchval("select count(*) from match_log")
+        finally:
+            await admin.close()
+    assert rows == 300
+
+
+def ending(evidence: Evidence | None, cause: str = "time") -> Ending:
+    """North loses on time."""
+    return Ending("south", cause, "", 150, 150, evidence)
+
+
+def proof() -> Evidence:
+    """Evidence of a timeout."""
+    return Evidence(str(uuid.uuid4()), "timeout", ENGINE, "incarnation", "v1", "{}")
+
+
+async def test_an_outcome_frees_its_players_and_comes_with_its_evidence(database_url: str) -> None:
+    """Outcome, evidence, final event and the end of the live seats are one transaction."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        assert await count(pool, "live_seat", match_id) == 2
+        await journal.append(replace(entry(match_id), ending=ending(proof())))
+        assert await count(pool, "live_seat", match_id) == 0
+        assert await count(pool, "clock_evidence", match_id) == 1
+        assert await count(pool, "match_outcome", match_id) == 1
+        assert await matches.get_owner(pool, match_id) is None
+
+
+async def test_there_is_no_forfeit_without_evidence(database_url: str) -> None:
+    """The database refuses an outcome on time that rests on nothing; nothing of the ruling is stored."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        with pytest.raises(asyncpg.CheckViolationError):
+            await journal.append(replace(entry(match_id), ending=ending(None)))
+        assert await count(pool, "match_log", match_id) == 0
+        assert await count(pool, "match_outcome", match_id) == 0
+
+
+async def test_a_player_has_one_live_match(database_url: str) -> None:
+    """The primary key of live_seat is the rule, also for two creations at once."""
+    async with journal_on(database_url) as (_, pool):
+        results = await asyncio.gather(
+            *(new_match(pool, players=("anna", f"other-{number}")) for number in range(6)),
+            return_exceptions=True,
+        )
+        made = [result for result in results if isinstance(result, str)]
+        refused = [result for result in results if isinstance(result, matches.PlayerBusyError)]
+        assert len(made) == 1
+        assert len(refused) == 5
+        assert await pool.fetchval("select count(*) from match") == 1
