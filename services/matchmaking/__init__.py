@@ -1,0 +1,1 @@
+"""The matchmaking service: seeks, pairing, placement on game processes, and the ladder."""

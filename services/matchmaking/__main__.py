@@ -1,0 +1,131 @@
+"""The matchmaking process: `python -m services.matchmaking`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from services.common import logs
+from services.common.auth import TokenIssuer
+from services.common.errors import try_again
+from services.common.host import Host, run_service
+from services.common.settings import SettingsError, load
+from services.matchmaking.ladder import LadderWorker
+from services.matchmaking.leadership import Connection, Leadership
+from services.matchmaking.lobby import Lobby
+from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.placement import Engines
+from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
+from services.matchmaking.seekers import Seekers
+from services.matchmaking.settings import MatchmakingSettings
+from services.matchmaking.wave import Wave
+from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
+from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import (
+    add_PlacementServiceServicer_to_server,
+)
+from spectacularbid.ladder.v1.ladder_service_pb2_grpc import add_LadderServiceServicer_to_server
+from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import (
+    add_MatchmakingServiceServicer_to_server,
+)
+
+GUEST_SERVICE = "spectacularbid.identity.v1.GuestService"
+
+
+class Matchmaking:
+    """The parts of the process and how they hang together."""
+
+    def __init__(self, host: Host, settings: MatchmakingSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self._seekers = Seekers()
+        metrics = SeekMetrics(host.registry, self._seekers)
+        # An arriving game process may be what those who wait were missing.
+        self._engines = Engines(host.registry, on_change=lambda: self._wave.wake())
+        self._wave = Wave(
+            host.pool,
+            self._seekers,
+            self._engines,
+            metrics,
+            period_seconds=settings.wave_period_seconds,
+            patience_seconds=settings.placed_patience_seconds,
+        )
+        self._lobby = Lobby(
+            host.pool, self._seekers, self._engines, self._wave, metrics, seeks_max=settings.seeks_max
+        )
+        self._ladder = LadderWorker(host.pool, host.registry)
+
+    async def serve(self) -> None:
+        """Serves until a stop signal; leads whenever it can."""
+        leadership = Leadership(self._settings.database_url.get_secret_value(), self._host.registry)
+        await self._register()
+        self._host.add_readiness("lead", lambda: self._lobby.is_open)
+        async with asyncio.TaskGroup() as group:
+            holding = group.create_task(leadership.hold(self._lead))
+
+            async def give_up_the_lead() -> None:
+                holding.cancel()
+                await asyncio.wait([holding])
+
+            self._host.on_drain(give_up_the_lead)
+            try:
+                await self._host.run()
+            finally:
+                holding.cancel()
+
+    async def _lead(self, connection: Connection) -> None:
+        await self._lobby.open()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._wave.run())
+                group.create_task(self._ladder.run(connection))
+        finally:
+            await self._lobby.close(try_again("another process takes over; try again", 0.5))
+
+    async def _register(self) -> None:
+        host, settings = self._host, self._settings
+        public = await host.public_server(open_methods=frozenset({f"/{GUEST_SERVICE}/CreateGuest"}))
+        host.register(
+            public,
+            add_MatchmakingServiceServicer_to_server,
+            MatchmakingRpc(self._lobby, self._seekers, settings),
+            "spectacularbid.matchmaking.v1.MatchmakingService",
+            ["Seek", "CancelSeek"],
+        )
+        host.register(
+            public,
+            add_LadderServiceServicer_to_server,
+            LadderRpc(host.pool),
+            "spectacularbid.ladder.v1.LadderService",
+            ["GetLeaderboard", "GetPlayer", "ListMatches", "GetRatingDecision"],
+        )
+        if settings.guest_key_file is not None:
+            try:
+                issuer = TokenIssuer(settings.guest_key_file, settings.token_issuer, settings.token_audience)
+            except (OSError, ValueError) as error:
+                raise SettingsError(f"SPECTACULAR_BID_GUEST_KEY_FILE: {error}") from None
+            host.register(
+                public,
+                add_GuestServiceServicer_to_server,
+                GuestRpc(host.pool, issuer),
+                GUEST_SERVICE,
+                ["CreateGuest"],
+            )
+        internal = await host.internal_server()
+        host.register(
+            internal,
+            add_PlacementServiceServicer_to_server,
+            PlacementRpc(self._engines, self._lobby),
+            "spectacularbid.internal.placement.v1.PlacementService",
+            ["Register"],
+        )
+
+
+async def main() -> None:
+    """Runs the process."""
+    settings = load(MatchmakingSettings)
+    logs.configure(settings.log_level)
+    async with Host.open("matchmaking", settings) as host:
+        await Matchmaking(host, settings).serve()
+
+
+if __name__ == "__main__":
+    run_service(main)

@@ -1,0 +1,208 @@
+"""Where seeks are opened, cancelled and closed. The database settles every race; this keeps memory in step with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
+
+import grpc
+
+from matchmaker.ticket import Ticket
+from services.common.errors import ServiceError, limit_reached, try_again
+from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.placement import Engines
+from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, replaced
+from services.matchmaking.tasks import Tasks
+from services.matchmaking.trouble import TRANSIENT, as_try_again
+from services.matchmaking.wave import Wave
+from services.storage import seeks
+from services.storage.matches import PlayerRow
+from services.storage.pool import Pool
+from services.storage.seeks import LiveMatch, PoolName
+
+CLOSE_SECONDS_MAX = 5.0
+"""A database that does not answer must not keep this process from trying to lead again."""
+
+
+class Lobby:
+    """All open seeks. Open only while this process leads."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        seekers: Seekers,
+        engines: Engines,
+        wave: Wave,
+        metrics: SeekMetrics,
+        *,
+        seeks_max: int,
+    ) -> None:
+        self._pool = pool
+        self._seekers = seekers
+        self._engines = engines
+        self._wave = wave
+        self._metrics = metrics
+        self._seeks_max = seeks_max
+        self._entering = 0
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks = Tasks()
+        self.is_open = False
+
+    async def open(self) -> None:
+        """Begin to take seeks. Those of whoever led before are void: their streams are gone."""
+        async with self._pool.acquire() as connection:
+            await seeks.clear_seeks(connection)
+        self.is_open = True
+
+    async def close(self, why: ServiceError) -> None:
+        """Take no more seeks and end the open ones, telling those whose match is made already."""
+        self.is_open = False
+        self._seekers.settle_all(why)
+        self._engines.close_all(why)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._wave.finish()
+                await self._tasks.finish()
+
+    @asynccontextmanager
+    async def seek(
+        self, player: PlayerRow, pool: PoolName, patience_seconds: float
+    ) -> AsyncIterator[Seeker | Matched]:
+        """An open seek for as long as the context lasts, or the live match the player is in already.
+
+        Raises ServiceError. A caller that is cancelled leaves nothing behind: the work runs on its own and is undone.
+        """
+        entering = self._tasks.start(self._enter(player, pool))
+        try:
+            entered = await asyncio.shield(entering)
+            if isinstance(entered, LiveMatch):
+                told = await self._engines.matched(entered, patience_seconds)
+                if isinstance(told, ServiceError):
+                    raise told
+                yield told
+            else:
+                yield entered
+        finally:
+            self._tasks.start(self._leave(entering))
+
+    async def cancel(self, player_id: str) -> None:
+        """End the player's open seek: after this returns, no match can come of it. Raises ServiceError."""
+        await asyncio.shield(self._tasks.start(self._cancel(player_id)))
+
+    async def _enter(self, player: PlayerRow, pool: PoolName) -> Seeker | LiveMatch:
+        async with self._turn_of(player.player_id):
+            self._check_open()
+            older = self._seekers.get(player.player_id)
+            if older is None and len(self._seekers) + self._entering >= self._seeks_max:
+                raise limit_reached(f"{self._seeks_max} players are waiting, which is the limit", 5.0)
+            self._entering += 1
+            try:
+                if older is not None:
+                    older.ending = replaced()
+                return await self._open_seek(player, pool, older)
+            finally:
+                self._entering -= 1
+                if older is not None:
+                    older.ending = None
+
+    async def _open_seek(self, player: PlayerRow, pool: PoolName, older: Seeker | None) -> Seeker | LiveMatch:
+        seek_id = uuid.uuid4()
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                opened = await seeks.open_seek(connection, player, seek_id, pool)
+        if older is not None:
+            # A match of the older seek that was made in the meantime has told it already, or will not matter to it:
+            # the newer seek is told about that match.
+            self._seekers.remove(older)
+            older.settle(replaced())
+        if isinstance(opened, LiveMatch):
+            return opened
+        seeker = Seeker(
+            player, pool, seek_id, Ticket(player.player_id, opened.rating, time.monotonic_ns()), opened.shown
+        )
+        if not self.is_open:
+            await self._close_row(seeker)
+            self._check_open()
+        self._seekers.add(seeker)
+        self._wave.wake()
+        return seeker
+
+    async def _leave(self, entering: asyncio.Task[Seeker | LiveMatch]) -> None:
+        await asyncio.wait([entering])
+        if entering.cancelled() or entering.exception() is not None:
+            return
+        seeker = entering.result()
+        if isinstance(seeker, LiveMatch):
+            return
+        if seeker.answer is None:
+            self._seekers.remove(seeker)
+            await self._close_row(seeker)
+        self._metrics.seeks.labels(seeker.pool, _end_of(seeker)).inc()
+
+    async def _close_row(self, seeker: Seeker) -> None:
+        try:
+            async with self._pool.acquire() as connection:
+                await seeks.close_seek(connection, seeker.seek_id)
+        except TRANSIENT:
+            # Nobody can be paired through a row alone; the player's next seek replaces it.
+            return
+
+    async def _cancel(self, player_id: str) -> None:
+        async with self._turn_of(player_id):
+            self._check_open()
+            seeker = self._seekers.get(player_id)
+            if seeker is not None:
+                seeker.ending = cancelled()
+            try:
+                await self._cancel_row(player_id, seeker)
+            finally:
+                if seeker is not None:
+                    seeker.ending = None
+
+    async def _cancel_row(self, player_id: str, seeker: Seeker | None) -> None:
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                deleted = await seeks.cancel_seek(connection, player_id)
+                live = None if deleted is not None else await seeks.find_live(connection, player_id)
+        if deleted is not None:
+            if seeker is not None:
+                self._seekers.remove(seeker)
+                seeker.settle(cancelled())
+            return
+        if live is not None:
+            raise ServiceError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "ALREADY_MATCHED",
+                "the seek was matched before it could be cancelled",
+                metadata={"match_id": live.match_id},
+            )
+        raise ServiceError(grpc.StatusCode.NOT_FOUND, "NO_SEEK", "there is no open seek of this player")
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise try_again("this process does not lead; try again", 0.5)
+
+    @asynccontextmanager
+    async def _turn_of(self, player_id: str) -> AsyncIterator[None]:
+        # One call of a player after the other, so that memory and rows change in the same order.
+        lock = self._locks.setdefault(player_id, asyncio.Lock())
+        async with lock:
+            yield
+
+
+def _end_of(seeker: Seeker) -> str:
+    match seeker.answer:
+        case None:
+            return "closed"
+        case Matched():
+            return "matched"
+        case ServiceError(reason="SEEK_REPLACED"):
+            return "replaced"
+        case ServiceError(reason="SEEK_CANCELLED"):
+            return "cancelled"
+        case _:
+            return "failed"

@@ -1,0 +1,189 @@
+"""The game processes that are registered, and which of them a new match goes to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from services.common.errors import ServiceError, try_again
+from services.common.logs import get_logger
+from services.matchmaking.seekers import Matched
+from services.storage.seeks import LiveMatch
+from services.wire.matchmaking import Hello, Load, Placed
+
+
+class Engine:
+    """One registered game process: what it said about itself, and what waits to be sent to it."""
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+        self.live_matches = 0
+        self.accepting = True
+        self.in_the_making = 0
+        """Matches that will be its own if their transactions are committed."""
+        self.closed: ServiceError | None = None
+        """Why the registration has ended."""
+        self._places: list[tuple[str, int]] = []
+        self._wake = asyncio.Event()
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Counts a match while it is being made."""
+        self.in_the_making += 1
+        try:
+            yield
+        finally:
+            self.in_the_making -= 1
+
+    def send(self, match_id: str, fence: int) -> None:
+        """Queue a match for it to load."""
+        self._places.append((match_id, fence))
+        self._wake.set()
+
+    def close(self, why: ServiceError) -> None:
+        """End its stream."""
+        self.closed = self.closed or why
+        self._wake.set()
+
+    async def places(self) -> AsyncIterator[tuple[str, int]]:
+        """Matches to load, with their fences, until the registration ends."""
+        while True:
+            places, self._places = self._places, []
+            for place in places:
+                yield place
+            if self.closed is not None:
+                return
+            if not self._places:
+                self._wake.clear()
+                await self._wake.wait()
+
+
+class Engines:
+    """All registered game processes."""
+
+    def __init__(self, registry: CollectorRegistry, on_change: Callable[[], None]) -> None:
+        self._engines: dict[str, Engine] = {}
+        # Matches a process was asked to load and has not confirmed: match -> (process, fence, who waits).
+        self._placing: dict[str, tuple[str, int, asyncio.Future[None]]] = {}
+        self._on_change = on_change
+        self._changed = asyncio.Event()
+        self._placed = Counter(
+            "spectacular_bid_matches_placed_total",
+            "Matches that a game process has confirmed to have loaded.",
+            registry=registry,
+        )
+        Gauge("spectacular_bid_game_processes", "Registered game processes.", registry=registry).set_function(
+            lambda: len(self._engines)
+        )
+        Gauge(
+            "spectacular_bid_matches_being_placed",
+            "Matches sent to a game process and not confirmed yet.",
+            registry=registry,
+        ).set_function(lambda: len(self._placing))
+
+    def register(self, hello: Hello) -> Engine:
+        """Take in a game process; an older registration of the same name ends."""
+        older = self._engines.get(hello.engine_id)
+        if older is not None:
+            older.close(try_again("the game process has registered anew"))
+        engine = Engine(hello)
+        self._engines[hello.engine_id] = engine
+        # A fresh process loads by itself what it owns. One that only lost the stream may have missed these.
+        for match_id, (engine_id, fence, _) in self._placing.items():
+            if engine_id == hello.engine_id:
+                engine.send(match_id, fence)
+        get_logger().info(
+            "game_process_registered",
+            engine_id=hello.engine_id,
+            incarnation=hello.incarnation,
+            address=hello.address,
+            capacity=hello.capacity,
+        )
+        self._notify()
+        return engine
+
+    def unregister(self, engine: Engine) -> None:
+        """Forget a registration that has ended."""
+        if self._engines.get(engine.hello.engine_id) is engine:
+            del self._engines[engine.hello.engine_id]
+            get_logger().info("game_process_gone", engine_id=engine.hello.engine_id)
+            self._notify()
+
+    def report(self, engine: Engine, report: Placed | Load) -> None:
+        """What a game process says."""
+        match report:
+            case Load():
+                engine.live_matches = report.live_matches
+                engine.accepting = report.accepting
+                self._notify()
+            case Placed():
+                placing = self._placing.pop(report.match_id, None)
+                if placing is not None:
+                    engine.live_matches += 1
+                    self._placed.inc()
+                    placing[2].set_result(None)
+
+    def pick(self) -> Engine | None:
+        """The least loaded process that takes another match: the smallest share of its capacity in use."""
+        used = dict.fromkeys(self._engines, 0)
+        for engine_id, _, _ in self._placing.values():
+            used[engine_id] = used.get(engine_id, 0) + 1
+        for engine_id, engine in self._engines.items():
+            used[engine_id] += engine.live_matches + engine.in_the_making
+        free = [
+            (used[engine_id] / engine.hello.capacity, engine_id)
+            for engine_id, engine in self._engines.items()
+            if engine.accepting and used[engine_id] < engine.hello.capacity
+        ]
+        return self._engines[min(free)[1]] if free else None
+
+    def place(self, engine_id: str, match_id: str, fence: int) -> None:
+        """Tell the owner of a match to load it. Should it be gone, it loads the match when it is back."""
+        self._placing[match_id] = (engine_id, fence, asyncio.get_running_loop().create_future())
+        engine = self._engines.get(engine_id)
+        if engine is not None:
+            engine.send(match_id, fence)
+
+    async def placed(self, match_id: str, patience_seconds: float) -> bool:
+        """Wait until the match is loaded; False when that has not happened in time. True for matches of old."""
+        placing = self._placing.get(match_id)
+        if placing is None:
+            return True
+        done, _ = await asyncio.wait([placing[2]], timeout=patience_seconds)
+        return bool(done)
+
+    async def matched(self, live: LiveMatch, patience_seconds: float) -> Matched | ServiceError:
+        """What a player is told about a live match: at once when its process is known, else as soon as it registers;
+        try again when it does not."""
+        await self.placed(live.match_id, patience_seconds)
+        engine = self._engines.get(live.engine_id or "")
+        address = live.address if engine is None else engine.hello.address
+        if address is None and live.engine_id is not None:
+            address = await self._address(live.engine_id, patience_seconds)
+        if address is None:
+            return try_again("the game process of this match does not answer; try again", 1.0)
+        return Matched(live.match_id, live.seat, address, live.opponent, live.opponent_rating)
+
+    async def _address(self, engine_id: str, patience_seconds: float) -> str | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_seconds):
+                while engine_id not in self._engines:
+                    self._changed.clear()
+                    await self._changed.wait()
+        engine = self._engines.get(engine_id)
+        return None if engine is None else engine.hello.address
+
+    def close_all(self, why: ServiceError) -> None:
+        """End every registration: the processes register with whoever leads now."""
+        for engine in self._engines.values():
+            engine.close(why)
+        for _, _, placed in self._placing.values():
+            placed.cancel()
+        self._placing.clear()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._on_change()

@@ -1,0 +1,216 @@
+"""The calls: seeks, guests, the ladder's questions, and the streams of game processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from matchmaker.ticket import window
+from services.common.auth import TokenIssuer, caller, clean_name, new_player_id
+from services.common.errors import ServiceError, malformed, try_again
+from services.matchmaking.lobby import Lobby
+from services.matchmaking.placement import Engine, Engines
+from services.matchmaking.seekers import Matched, Seeker, Seekers
+from services.matchmaking.settings import MatchmakingSettings
+from services.matchmaking.trouble import as_try_again
+from services.storage import ladder, matches, standings
+from services.storage.matches import PlayerRow
+from services.storage.pool import Pool
+from services.wire import ladder as ladder_wire
+from services.wire import matchmaking as wire
+from spectacularbid.identity.v1 import guest_service_pb2 as identity_pb
+from spectacularbid.identity.v1.guest_service_pb2_grpc import GuestServiceServicer
+from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
+from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import PlacementServiceServicer
+from spectacularbid.ladder.v1 import ladder_service_pb2 as ladder_pb
+from spectacularbid.ladder.v1.ladder_service_pb2_grpc import LadderServiceServicer
+from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as pb
+from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceServicer
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def _caller() -> PlayerRow:
+    identity = caller()
+    return PlayerRow(identity.player_id, identity.name, identity.bot)
+
+
+class MatchmakingRpc(MatchmakingServiceServicer):
+    """Seeks of players."""
+
+    def __init__(self, lobby: Lobby, seekers: Seekers, settings: MatchmakingSettings) -> None:
+        self._lobby = lobby
+        self._seekers = seekers
+        self._news_period = settings.news_period_seconds
+        self._patience = settings.placed_patience_seconds
+
+    async def Seek(self, request: pb.SeekRequest, _context: Context) -> AsyncIterator[pb.SeekResponse]:
+        pool = wire.pool_from_pb(request)
+        player = _caller()
+        if player.bot:
+            raise ServiceError(
+                grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING", "house bots are invited, they do not seek"
+            )
+        async with self._lobby.seek(player, pool, self._patience) as seeker:
+            if isinstance(seeker, Matched):
+                yield _matched(seeker)
+                return
+            while seeker.answer is None:
+                yield self._waiting(seeker)
+                await seeker.news(self._news_period)
+            if isinstance(seeker.answer, ServiceError):
+                raise seeker.answer
+            yield _matched(seeker.answer)
+
+    def _waiting(self, seeker: Seeker) -> pb.SeekResponse:
+        waited = seeker.ticket.waited(time.monotonic_ns())
+        seeker.told_waiting = self._seekers.count(seeker.pool)
+        return wire.waiting_to_pb(waited, seeker.told_waiting, window(waited))
+
+    async def CancelSeek(self, _request: pb.CancelSeekRequest, _context: Context) -> pb.CancelSeekResponse:
+        await self._lobby.cancel(caller().player_id)
+        return pb.CancelSeekResponse()
+
+
+def _matched(matched: Matched) -> pb.SeekResponse:
+    return wire.matched_to_pb(
+        matched.match_id, matched.seat, matched.address, matched.opponent, matched.opponent_rating
+    )
+
+
+class GuestRpc(GuestServiceServicer):
+    """Identities for anyone, signed with the local stack's own key."""
+
+    def __init__(self, pool: Pool, issuer: TokenIssuer) -> None:
+        self._pool = pool
+        self._issuer = issuer
+
+    async def CreateGuest(
+        self, request: identity_pb.CreateGuestRequest, _context: Context
+    ) -> identity_pb.CreateGuestResponse:
+        try:
+            name = clean_name(request.name)
+        except ValueError as error:
+            raise malformed(str(error)) from None
+        player_id = new_player_id()
+        with as_try_again():
+            await matches.put_player(self._pool, player_id, name)
+        return wire.guest_to_pb(player_id, *self._issuer.issue(player_id, name))
+
+
+class LadderRpc(LadderServiceServicer):
+    """Questions to the ladder. Any process may answer them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def GetLeaderboard(
+        self, request: ladder_pb.GetLeaderboardRequest, _context: Context
+    ) -> ladder_pb.GetLeaderboardResponse:
+        size = ladder_wire.page_size(request.page_size)
+        after = ladder_wire.ladder_key(request.page_token)
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                found = await standings.leaderboard(connection, after, size + 1)
+        page = found[:size]
+        last = standings.LadderKey(page[-1].shown, page[-1].player.player_id) if len(found) > size else None
+        return ladder_pb.GetLeaderboardResponse(
+            standings=map(ladder_wire.standing_to_pb, page),
+            next_page_token=ladder_wire.ladder_token(last) if last else "",
+        )
+
+    async def GetPlayer(
+        self, request: ladder_pb.GetPlayerRequest, _context: Context
+    ) -> ladder_pb.GetPlayerResponse:
+        me = _caller()
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                standing = await standings.standing(connection, request.player_id or me.player_id)
+        if standing is None:
+            if request.player_id not in ("", me.player_id):
+                raise _no_such_player()
+            standing = standings.newcomer(me)
+        return ladder_pb.GetPlayerResponse(standing=ladder_wire.standing_to_pb(standing))
+
+    async def ListMatches(
+        self, request: ladder_pb.ListMatchesRequest, _context: Context
+    ) -> ladder_pb.ListMatchesResponse:
+        size = ladder_wire.page_size(request.page_size)
+        before = ladder_wire.results_key(request.page_token)
+        me = caller().player_id
+        player_id = request.player_id or me
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                if player_id != me and await matches.get_player(connection, player_id) is None:
+                    raise _no_such_player()
+                found = await standings.results(connection, player_id, before, size + 1)
+        page = found[:size]
+        return ladder_pb.ListMatchesResponse(
+            matches=map(ladder_wire.result_to_pb, page),
+            next_page_token=ladder_wire.results_token(page[-1].ended_no) if len(found) > size else "",
+        )
+
+    async def GetRatingDecision(
+        self, request: ladder_pb.GetRatingDecisionRequest, _context: Context
+    ) -> ladder_pb.GetRatingDecisionResponse:
+        match_id = ladder_wire.match_id_of(request.match_id)
+        with as_try_again():
+            async with self._pool.acquire() as connection:
+                decision = await ladder.find_decision(connection, match_id)
+                if decision is None:
+                    raise _no_decision(over=await ladder.is_over(connection, match_id))
+        return ladder_pb.GetRatingDecisionResponse(decision=ladder_wire.decision_to_pb(decision))
+
+
+def _no_decision(*, over: bool | None) -> ServiceError:
+    if over is None:
+        return ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such match")
+    if not over:
+        return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE", "the match is not over yet")
+    return ServiceError(
+        grpc.StatusCode.NOT_FOUND, "NO_DECISION", "the decision about this match is not made yet"
+    )
+
+
+def _no_such_player() -> ServiceError:
+    return ServiceError(grpc.StatusCode.NOT_FOUND, "PLAYER_NOT_FOUND", "there is no such player")
+
+
+class PlacementRpc(PlacementServiceServicer):
+    """Streams of game processes."""
+
+    def __init__(self, engines: Engines, lobby: Lobby) -> None:
+        self._engines = engines
+        self._lobby = lobby
+
+    async def Register(
+        self, request_iterator: AsyncIterator[placement_pb.RegisterRequest], _context: Context
+    ) -> AsyncIterator[placement_pb.RegisterResponse]:
+        hello = wire.hello_from_pb(await anext(request_iterator, None))
+        if not self._lobby.is_open:
+            raise try_again("this process does not lead; try again", 0.5)
+        engine = self._engines.register(hello)
+        reader = asyncio.create_task(self._read(engine, request_iterator))
+        try:
+            yield wire.welcome_to_pb()
+            async for match_id, fence in engine.places():
+                yield wire.place_to_pb(match_id, fence)
+            if engine.closed is not None:
+                raise engine.closed
+        finally:
+            self._engines.unregister(engine)
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _read(self, engine: Engine, messages: AsyncIterator[placement_pb.RegisterRequest]) -> None:
+        try:
+            async for message in messages:
+                self._engines.report(engine, wire.report_from_pb(message))
+        except ServiceError as error:
+            engine.close(error)
+        finally:
+            engine.close(try_again("the game process has closed its side"))

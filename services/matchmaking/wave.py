@@ -1,0 +1,185 @@
+"""Waves: look at everybody who waits, pair, make the matches, have them placed, tell both players."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+from matchmaker.pairing import pair
+from services.common.errors import try_again
+from services.common.logs import get_logger
+from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.placement import Engine, Engines
+from services.matchmaking.seekers import POOLS, Matched, Seeker, Seekers
+from services.matchmaking.tasks import Tasks
+from services.matchmaking.trouble import TRANSIENT
+from services.storage import seeks
+from services.storage.pool import Pool
+from services.storage.seeks import FIRST_FENCE, Created, NotCreated, Place, SeatName
+
+PARALLEL = 4
+"""Matches made at once: more would take the connections that calls need."""
+READ_BACK_PAUSE_SECONDS = 0.2
+ANNOUNCE_PERIOD_SECONDS = 0.5
+"""The number of waiting players is told at most this often: each change is a message to each of them."""
+
+
+class Wave:
+    """Makes matches of those who wait; one task runs it."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        seekers: Seekers,
+        engines: Engines,
+        metrics: SeekMetrics,
+        *,
+        period_seconds: float,
+        patience_seconds: float,
+    ) -> None:
+        self._pool = pool
+        self._seekers = seekers
+        self._engines = engines
+        self._metrics = metrics
+        self._period = period_seconds
+        self._patience = patience_seconds
+        self._wake = asyncio.Event()
+        self._telling = Tasks()
+
+    def wake(self) -> None:
+        """Something has changed that may make a match possible."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Waves until cancelled: one a period, and one at once after each arrival."""
+        announced = 0.0
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._period):
+                    await self._wake.wait()
+            self._wake.clear()
+            await self.once()
+            if time.monotonic() >= announced + ANNOUNCE_PERIOD_SECONDS:
+                announced = time.monotonic()
+                self._seekers.announce()
+
+    async def finish(self) -> None:
+        """Wait until everybody whose match was made has been told."""
+        await self._telling.finish()
+
+    async def once(self) -> None:
+        """One wave. Trouble of the database leaves those it meets for the next one."""
+        # Without a game process nobody is paired: a match that nobody serves is worse than waiting.
+        if len(self._seekers) < 2 or self._engines.pick() is None:
+            return
+        with self._metrics.wave.time():
+            pairs = iter(self._pairs())
+            async with asyncio.TaskGroup() as group:
+                for _ in range(PARALLEL):
+                    group.create_task(self._make_all(pairs))
+
+    def _pairs(self) -> list[tuple[Seeker, Seeker]]:
+        now = time.monotonic_ns()
+        found: list[tuple[Seeker, Seeker]] = []
+        for pool in POOLS:
+            waiting = {seeker.ticket: seeker for seeker in self._seekers.pairable(pool)}
+            found += [(waiting[pairing.first], waiting[pairing.second]) for pairing in pair(waiting, now)]
+        return found
+
+    async def _make_all(self, pairs: Iterator[tuple[Seeker, Seeker]]) -> None:
+        for one, other in pairs:
+            engine = self._engines.pick()
+            if engine is None:
+                return
+            if one.answer is None and other.answer is None:
+                with engine.making():
+                    await self._make(one, other, engine)
+
+    async def _make(self, one: Seeker, other: Seeker, engine: Engine) -> None:
+        north, south = (one, other) if secrets.randbits(1) else (other, one)
+        places = (Place(north.player.player_id, north.seek_id), Place(south.player.player_id, south.seek_id))
+        match_id = str(uuid.uuid4())
+        engine_id = engine.hello.engine_id
+        try:
+            async with self._pool.acquire() as connection:
+                made = await seeks.create_match(connection, match_id, one.pool, *places, engine_id)
+        except TRANSIENT as error:
+            self._metrics.lost_races.labels("trouble").inc()
+            get_logger().warning("match_not_made", match_id=match_id, error=type(error).__name__)
+            if not await self._read_back(match_id, places):
+                return
+            made = Created()
+        match made:
+            case Created():
+                self._made(match_id, north, south, engine)
+            case NotCreated(gone, busy):
+                for seeker in (one, other):
+                    if seeker.player.player_id in gone | busy:
+                        why = "gone" if seeker.player.player_id in gone else "busy"
+                        self._metrics.lost_races.labels(why).inc()
+                        await self._resolve(seeker, gone=why == "gone")
+
+    async def _read_back(self, match_id: str, places: tuple[Place, Place]) -> bool:
+        """Whether the match exists after all: a connection that is lost during a commit leaves that open.
+
+        Asks until the database answers. Should it never do so, leadership is lost and everything starts over from the
+        rows.
+        """
+        while True:
+            try:
+                async with self._pool.acquire() as connection:
+                    return await seeks.was_created(connection, match_id, places)
+            except TRANSIENT:
+                await asyncio.sleep(READ_BACK_PAUSE_SECONDS)
+
+    def _made(self, match_id: str, north: Seeker, south: Seeker, engine: Engine) -> None:
+        now = time.monotonic_ns()
+        for seeker in (north, south):
+            self._seekers.remove(seeker)
+            self._metrics.waited.labels(seeker.pool).observe(seeker.ticket.waited(now) / 1e9)
+        self._metrics.matches.labels(north.pool).inc()
+        self._metrics.gap.labels(north.pool).observe(abs(north.ticket.rating - south.ticket.rating))
+        get_logger().info(
+            "match_made",
+            match_id=match_id,
+            pool=north.pool,
+            north=north.player.player_id,
+            south=south.player.player_id,
+            engine_id=engine.hello.engine_id,
+        )
+        self._engines.place(engine.hello.engine_id, match_id, FIRST_FENCE)
+        self._telling.start(self._tell(match_id, north, south, engine.hello.address))
+
+    async def _tell(self, match_id: str, north: Seeker, south: Seeker, address: str) -> None:
+        if not await self._engines.placed(match_id, self._patience):
+            get_logger().warning("match_told_before_placed", match_id=match_id)
+        seats: tuple[tuple[SeatName, Seeker, Seeker], ...] = (
+            ("north", north, south),
+            ("south", south, north),
+        )
+        for seat, seeker, opponent in seats:
+            seeker.settle(Matched(match_id, seat, address, opponent.player, opponent.shown))
+
+    async def _resolve(self, seeker: Seeker, *, gone: bool) -> None:
+        """Find out why a seek could not be used up: its row is gone, or its player is in a live match."""
+        try:
+            async with self._pool.acquire() as connection:
+                live = await seeks.find_live(connection, seeker.player.player_id)
+                if live is not None and not gone:
+                    await seeks.close_seek(connection, seeker.seek_id)
+        except TRANSIENT:
+            return
+        if live is not None:
+            self._seekers.remove(seeker)
+            self._telling.start(self._tell_live(seeker, live))
+        elif gone and seeker.ending is None:
+            # Nobody of ours has done it, so another process leads by now.
+            self._seekers.remove(seeker)
+            seeker.settle(try_again("the seek was lost; seek again"))
+
+    async def _tell_live(self, seeker: Seeker, live: seeks.LiveMatch) -> None:
+        seeker.settle(await self._engines.matched(live, self._patience))

@@ -1,0 +1,169 @@
+"""What the ladder can be asked: pages of it, one player's place, finished matches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from matchmaker.rating import NEW, Rating
+from services.storage.ladder import Decision, decision_of
+from services.storage.matches import PlayerRow
+from services.storage.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A player's place on the ladder."""
+
+    player: PlayerRow
+    rank: int
+    """From 1; players who are shown the same rating share a rank, and the next rank is left out (1, 2, 2, 4). 0
+    without a rated match."""
+    shown: int
+    rating: Rating
+    rated_matches: int
+    wins: int
+
+
+class LadderKey(NamedTuple):
+    """Where a page of the ladder ended."""
+
+    shown: int
+    player_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """A finished match."""
+
+    match_id: UUID
+    ended_no: int
+    north: PlayerRow
+    south: PlayerRow
+    winner: str | None
+    cause: str
+    detail: str
+    ended_at: datetime
+    north_balance: int
+    south_balance: int
+    decision: Decision | None
+
+
+async def leaderboard(connection: Connection, after: LadderKey | None, limit: int) -> list[Standing]:
+    """At most `limit` players after `after`, best first; players who are shown the same are in order of their ids."""
+    # One snapshot: the page and the count before it must speak of the same ladder.
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        rows = await connection.fetch(
+            """
+            select r.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins
+            from rating r join player p using (player_id)
+            where r.rated_matches > 0
+              and ($1::integer is null or r.shown < $1 or (r.shown = $1 and r.player_id > $2))
+            order by r.shown desc, r.player_id
+            limit $3
+            """,
+            None if after is None else after.shown,
+            None if after is None else after.player_id,
+            limit,
+        )
+        if not rows:
+            return []
+        first = rows[0]
+        better, before = await connection.fetchrow(
+            """
+            select count(*) filter (where shown > $1), count(*)
+            from rating
+            where rated_matches > 0 and (shown > $1 or (shown = $1 and player_id < $2))
+            """,
+            first["shown"],
+            first["player_id"],
+        ) or (0, 0)
+    standings: list[Standing] = []
+    for place, row in enumerate(rows, start=before + 1):
+        if not standings:
+            rank = better + 1
+        elif row["shown"] == standings[-1].shown:
+            rank = standings[-1].rank
+        else:
+            rank = place
+        standings.append(_standing(row, rank))
+    return standings
+
+
+async def standing(connection: Connection, player_id: str) -> Standing | None:
+    """One player's place, or None when the service has never met the player."""
+    row = await connection.fetchrow(
+        """
+        select p.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins,
+               (select count(*) from rating b where b.rated_matches > 0 and b.shown > r.shown) as better
+        from player p left join rating r on r.player_id = p.player_id and r.rated_matches > 0
+        where p.player_id = $1
+        """,
+        player_id,
+    )
+    if row is None:
+        return None
+    if row["shown"] is None:
+        return newcomer(PlayerRow(row["player_id"], row["name"], row["bot"]))
+    return _standing(row, row["better"] + 1)
+
+
+def newcomer(player: PlayerRow) -> Standing:
+    """The standing of a player without a rated match."""
+    return Standing(player, rank=0, shown=NEW.shown, rating=NEW, rated_matches=0, wins=0)
+
+
+def _standing(row: asyncpg.Record, rank: int) -> Standing:
+    return Standing(
+        PlayerRow(row["player_id"], row["name"], row["bot"]),
+        rank=rank,
+        shown=row["shown"],
+        rating=Rating(row["mu"], row["sigma"]),
+        rated_matches=row["rated_matches"],
+        wins=row["wins"],
+    )
+
+
+async def results(
+    connection: Connection, player_id: str, before: int | None, limit: int
+) -> list[MatchResult]:
+    """At most `limit` finished matches of a player, newest first, of those that ended before number `before`."""
+    rows = await connection.fetch(
+        """
+        select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
+               n.player_id as n_id, n.name as n_name, n.bot as n_bot,
+               s.player_id as s_id, s.name as s_name, s.bot as s_bot,
+               d.*
+        from match m
+        join match_outcome o using (match_id)
+        join player n on n.player_id = m.north
+        join player s on s.player_id = m.south
+        left join rating_decision d on d.match_id = m.match_id
+        where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
+        order by o.ended_no desc
+        limit $3
+        """,
+        player_id,
+        before,
+        limit,
+    )
+    return [
+        MatchResult(
+            match_id=row["id"],
+            ended_no=row["ended_no"],
+            north=PlayerRow(row["n_id"], row["n_name"], row["n_bot"]),
+            south=PlayerRow(row["s_id"], row["s_name"], row["s_bot"]),
+            winner=row["winner"],
+            cause=row["cause"],
+            detail=row["detail"],
+            ended_at=row["ended_at"],
+            north_balance=row["north_balance"],
+            south_balance=row["south_balance"],
+            decision=None if row["reason"] is None else decision_of(row),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,162 @@
+"""Standings, results and rating decisions as messages of spectacularbid.ladder.v1, and the tokens of its pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from engine.outcome import Cause
+from engine.seats import Seat
+from matchmaker.rating import Rating
+from services.common.errors import malformed
+from services.storage.ladder import Change, Decision
+from services.storage.standings import LadderKey, MatchResult, Standing
+from services.wire.matchmaking import player_to_pb
+from services.wire.tables import CAUSE, SEAT
+from spectacularbid.ladder.v1 import ladder_service_pb2 as pb
+from spectacularbid.match.v1 import table_pb2
+
+PAGE_SIZE: Final = 20
+PAGE_SIZE_MAX: Final = 100
+_TOKEN_LENGTH_MAX: Final = 512
+
+
+def page_size(asked: int) -> int:
+    """How many a page holds. Raises ServiceError."""
+    if not 0 <= asked <= PAGE_SIZE_MAX:
+        raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}, or 0 for {PAGE_SIZE}")
+    return asked or PAGE_SIZE
+
+
+def match_id_of(text: str) -> UUID:
+    """A match id. Raises ServiceError."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise malformed("match_id: must be the id of a match") from None
+
+
+def ladder_token(key: LadderKey) -> str:
+    """The token of the page after `key`."""
+    return _token("ladder", [key.shown, key.player_id])
+
+
+def ladder_key(token: str) -> LadderKey | None:
+    """Where the page begins that a token names; None for the first. Raises ServiceError."""
+    match _fields("ladder", token):
+        case None:
+            return None
+        case [int(shown), str(player_id)] if abs(shown) < 2**31 and "\0" not in player_id:
+            return LadderKey(shown, player_id)
+        case _:
+            raise _bad_token()
+
+
+def results_token(ended_no: int) -> str:
+    """The token of the page after the match of this number."""
+    return _token("results", [ended_no])
+
+
+def results_key(token: str) -> int | None:
+    """The number before which the page begins; None for the first page. Raises ServiceError."""
+    match _fields("results", token):
+        case None:
+            return None
+        case [int(ended_no)] if 0 <= ended_no < 2**63:
+            return ended_no
+        case _:
+            raise _bad_token()
+
+
+def _token(kind: str, fields: list[int | str]) -> str:
+    text = json.dumps([kind, *fields], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _fields(kind: str, token: str) -> list[object] | None:
+    if not token:
+        return None
+    if len(token) > _TOKEN_LENGTH_MAX:
+        raise _bad_token()
+    try:
+        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
+        fields = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        raise _bad_token() from None
+    if not isinstance(fields, list) or fields[:1] != [kind]:
+        raise _bad_token()
+    # `true` would pass as the number 1.
+    return [None if isinstance(field, bool) else field for field in fields[1:]]
+
+
+def _bad_token() -> Exception:
+    return malformed("page_token: must be empty or the next_page_token of the page before")
+
+
+def standing_to_pb(standing: Standing) -> pb.Standing:
+    """A player's place."""
+    return pb.Standing(
+        player=player_to_pb(standing.player),
+        rank=standing.rank,
+        shown_rating=standing.shown,
+        rating=_rating_to_pb(standing.rating),
+        rated_matches=standing.rated_matches,
+        wins=standing.wins,
+    )
+
+
+def result_to_pb(result: MatchResult) -> pb.FinishedMatch:
+    """A finished match."""
+    return pb.FinishedMatch(
+        match_id=str(result.match_id),
+        north=player_to_pb(result.north),
+        south=player_to_pb(result.south),
+        outcome=table_pb2.Outcome(
+            winner=SEAT[None if result.winner is None else Seat(result.winner)],
+            cause=CAUSE[Cause(result.cause)],
+            detail=result.detail,
+        ),
+        ended_at=_time_to_pb(result.ended_at),
+        balances=table_pb2.Balances(north=result.north_balance, south=result.south_balance),
+        decision=None if result.decision is None else decision_to_pb(result.decision),
+    )
+
+
+def decision_to_pb(decision: Decision) -> pb.RatingDecision:
+    """A rating decision."""
+    north, south = decision.north, decision.south
+    return pb.RatingDecision(
+        match_id=str(decision.match_id),
+        rated=decision.rated,
+        reason=decision.reason,
+        model_version=decision.model_version,
+        north_before=_before(north),
+        north_after=_after(north),
+        south_before=_before(south),
+        south_after=_after(south),
+        decided_at=_time_to_pb(decision.decided_at),
+    )
+
+
+def _before(change: Change | None) -> pb.Rating | None:
+    return None if change is None else _rating_to_pb(change.before)
+
+
+def _after(change: Change | None) -> pb.Rating | None:
+    return None if change is None else _rating_to_pb(change.after)
+
+
+def _rating_to_pb(rating: Rating) -> pb.Rating:
+    return pb.Rating(mu=rating.mu, sigma=rating.sigma)
+
+
+def _time_to_pb(at: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(at)
+    return stamp
