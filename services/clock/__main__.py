@@ -1,0 +1,37 @@
+"""The clock process: `python -m services.clock`."""
+
+from __future__ import annotations
+
+import gc
+from uuid import uuid4
+
+import uvloop
+
+from services.clock.rpc import SERVICE_NAME, ClockRpc
+from services.clock.settings import ClockSettings
+from services.clock.timekeeper import Timekeeper
+from services.common import logs
+from services.common.host import Host, run_service
+from services.common.settings import load
+from services.wire.clock_messages import Policy
+from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import add_ClockServiceServicer_to_server
+
+
+async def main() -> None:
+    """Runs the process."""
+    settings = load(ClockSettings)
+    logs.configure(settings.log_level)
+    async with Host.open("clock", settings) as host:
+        keeper = Timekeeper(f"clock-{uuid4()}", Policy(), lambda: str(uuid4()))
+        rpc = ClockRpc(keeper, host.registry)
+        server = await host.internal_server()
+        host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern"])
+        host.on_drain(rpc.drain)
+        # What lives from here on is small and short-lived; the rest need not be looked through again.
+        gc.collect()
+        gc.freeze()
+        await host.run()
+
+
+if __name__ == "__main__":
+    run_service(main, loop_factory=uvloop.new_event_loop)

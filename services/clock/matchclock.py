@@ -1,0 +1,446 @@
+"""The clock of one match, as a state machine that is told what an engine says and what time it is.
+
+    IDLE --Open--> RUNNING --Arrival in time, ends------> JUDGED --Applied, or the next Open--> IDLE
+                     | ^  `--Arrival in time, continues-> HELD ----Open(CONTINUE)-------------> RUNNING
+        timer at D   | | ProbeReply before D (timer again)
+                     v |
+                   PROBING --ProbeReply at or after D---> FORFEIT
+    RUNNING, PROBING ------Arrival at or after D--------> FORFEIT
+    any but FORFEIT -------cap, contradiction-----------> VOID
+
+FORFEIT and VOID absorb: whatever comes, the answer is the same again. `closed` lies over the state, because an owner
+that leaves also closes, and the next one, under a higher fence, goes on from what is remembered.
+
+`now` is the clock's own monotonic time and only says when to look again; what is decided depends on the engine's
+stamps alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Final
+
+from engine import clock
+from engine.clock import MILLISECOND, SECOND, Effect
+from engine.seats import Seat
+from services.clock import continuity
+from services.clock.continuity import Fault
+from services.clock.owner import Owner
+from services.wire import clock_messages as m
+from services.wire.clock_messages import OpenCause, VoidReason
+
+REARM_NS_MIN: Final = 1 * MILLISECOND
+MEMORY_NS: Final = 3600 * SECOND
+"""How long a match is remembered when nothing happens: far longer than any outage that does not void."""
+CLOSED_MEMORY_NS: Final = 120 * SECOND
+"""The same once its owner has left it; longer than the longest gap from which another may go on."""
+
+
+class State(Enum):
+    """Where the clock of a match stands. Without a session it stays there and nothing times out."""
+
+    IDLE = auto()
+    RUNNING = auto()
+    PROBING = auto()
+    JUDGED = auto()
+    HELD = auto()
+    FORFEIT = auto()
+    VOID = auto()
+
+
+LIVE: Final = frozenset({State.RUNNING, State.PROBING, State.JUDGED, State.HELD})
+
+
+Said = list[m.ClockMessage]
+
+
+class MatchClock:
+    """The clock of one match. Every method returns what to tell the engine."""
+
+    def __init__(self, match_id: str, owner: Owner, policy: m.Policy, new_id: Callable[[], str]) -> None:
+        self.match_id = match_id
+        self.fence = 0
+        self.owner = owner
+        self.state = State.IDLE
+        self.closed = False
+        self.due: int | None = None
+        """When to look again, on the clock's own time."""
+        self.scheduled: int | None = None
+        """The newest `due` that the timekeeper has in its heap."""
+        self.decision_no = 0
+        """The newest decision heard of."""
+        self.deadline_ns = 0
+        self.banks: dict[Seat, int] = {}
+        self.credited_ns = 0
+        """Everything credited to this match in decisions that are over."""
+        self._policy = policy
+        self._new_id = new_id
+        self._asked: m.Open | None = None  # as the engine said it
+        self._opened: m.Open | None = None  # as it counts: a resume works out another `consumed_ns`
+        self._granted_ns = 0
+        self._verdict: m.Verdict | None = None
+        self._timeout: m.Timeout | None = None
+        self._void: m.Void | None = None
+        self._proven_here = False  # the stamps of the timeout are on the timeline of this owner
+        self._hold_since = 0
+        self._probe_no = 0
+        self._left: tuple[int | None, int] | None = None  # the owner's mark when it left, and when that was
+
+    # What an engine says.
+
+    def open(self, message: m.Open, owner: Owner, now: int) -> Said:
+        """A decision is open. Its fence is not below the known one."""
+        if message.key.fence > self.fence and self.fence > 0:
+            return self._take_over(message, owner, now)
+        if self.fence == 0:
+            self.fence, self.owner = message.key.fence, owner
+            return self._first(message, now)
+        if owner is not self.owner:
+            fault = Fault("incarnation", self.owner.incarnation, owner.incarnation)
+            return self._contradicts(message.key, fault, now)
+        if self.closed:
+            return self._contradicts(message.key, Fault("state", "closed", "open"), now)
+        if self.state is State.VOID:
+            return self._void_again()
+        if self.state is State.FORFEIT:
+            return self._after_forfeit(message, now)
+        match message.cause:
+            case OpenCause.NEW:
+                return self._new(message, now)
+            case OpenCause.CONTINUE:
+                return self._continue(message, now)
+            case OpenCause.RESUME | OpenCause.REATTACH:
+                return self._reattach(message, now)
+
+    def arrive(self, message: m.Arrival, now: int, *, hold_ns: int = 0) -> Said:
+        """A legal command of the deciding seat was heard, `hold_ns` ago if it had to wait for a session."""
+        if self.closed:
+            return []
+        if self.state is State.VOID:
+            return self._void_again()
+        opened = self._opened
+        if opened is None or message.key.decision_no != self.decision_no:
+            expected = str(self.decision_no)
+            return self._contradicts(message.key, "decision_no", expected, str(message.key.decision_no), now)
+        if self.state is State.FORFEIT:
+            if self._proven_here and message.arrive_ns < self.deadline_ns:
+                fault = Fault("arrive_ns", f">= {self.deadline_ns}", str(message.arrive_ns))
+                return self._contradicts(message.key, fault, now, VoidReason.ORDER_BROKEN)
+            return self._timeout_again(message.key)
+        if self._verdict is not None:
+            # The first one stands: repeats, by whatever command, get it again.
+            return [self._verdict]
+        if self.state is State.IDLE:
+            return self._contradicts(message.key, Fault("state", "open", "idle"), now)
+        return self._judge(opened, message, now, hold_ns)
+
+    def probe_reply(self, message: m.ProbeReply, now: int) -> Said:
+        """The engine had heard everything before its watermark when it answered."""
+        if (
+            self.closed
+            or self.state is not State.PROBING
+            or message.probe_no != self._probe_no
+            or message.key.decision_no != self.decision_no
+        ):
+            return []
+        late_ns = message.watermark_ns - self.deadline_ns
+        if late_ns < 0:
+            self.state = State.RUNNING
+            self.due = now + max(REARM_NS_MIN, -late_ns)
+            return []
+        if late_ns > self._policy.hold_max_ns:
+            return self._give_up(
+                VoidReason.HOLD_TOO_LONG, f"no verdict for {late_ns} ns after the deadline", now
+            )
+        return self._forfeit(m.Proof.WATERMARK, message.watermark_ns, now)
+
+    def applied(self, message: m.Applied, now: int) -> None:
+        """The effect of the verdict is committed."""
+        verdict = self._verdict
+        if (
+            self.state is State.JUDGED
+            and verdict is not None
+            and verdict.key == message.key
+            and verdict.command_id == message.command_id
+        ):
+            self._finish(now)
+
+    def close(self, fence: int, now: int) -> None:
+        """The owner is done with the match."""
+        self.fence = fence
+        self.closed = True
+        self._left = (self.owner.mark_ns, now)
+        self.due = now + CLOSED_MEMORY_NS
+
+    def release(self, at_ns: int, now: int) -> None:
+        """The owner hands the match over: it listened up to `at_ns`."""
+        self.close(self.fence, now)
+        self._left = (at_ns, now)
+
+    def stalled(self, gaps: tuple[m.Gap, ...], gap_total_ns: int, now: int) -> Said:
+        """The engine tells of gaps: too long ones, or too many, void a match whose decision was open in them."""
+        opened = self._opened
+        if self.closed or opened is None or self.state not in (State.RUNNING, State.PROBING):
+            return []
+        for gap in gaps:
+            if gap.size_ns > self._policy.gap_max_ns and gap.to_raw_ns > opened.start_raw_ns:
+                return self._give_up(
+                    VoidReason.GAP_TOO_LONG, f"not listening for {gap.size_ns} ns ({gap.cause})", now
+                )
+        return self._over_credit(self._credit(gap_total_ns, opened), now)
+
+    # What the timer and the session do.
+
+    def expire(self, now: int) -> Said:
+        """It is due: ask the engine, or give up what nobody answers. Nothing is decided by the time alone."""
+        self.due = None
+        if self.state is State.RUNNING and self._opened is not None:
+            self.state = State.PROBING
+            self._probe_no += 1
+            self._hold_since = now
+            self.due = now + self._policy.hold_max_ns
+            return [m.Probe(self._opened.key, self._probe_no, self.deadline_ns)]
+        if self.state in LIVE:
+            waited = f"{self.state.name.lower()} for {now - self._hold_since} ns"
+            return self._give_up(VoidReason.HOLD_TOO_LONG, waited, now)
+        return []
+
+    def lost(self, now: int) -> None:
+        """The session is gone: no timeouts, only memory."""
+        if not self.closed:
+            self.due = now + MEMORY_NS
+
+    def unmentioned(self, now: int) -> None:
+        """A new session of the owner does not know of an open decision: its effect was committed meanwhile."""
+        if self.state in LIVE and not self.closed:
+            self._finish(now)
+
+    @property
+    def timed(self) -> bool:
+        """Whether being due means more than being forgotten."""
+        return self.state in LIVE and not self.closed
+
+    # Opening.
+
+    def _first(self, message: m.Open, now: int) -> Said:
+        """Of a match that this clock does not know: it believes what it is told."""
+        if message.cause is OpenCause.CONTINUE:
+            return self._contradicts(message.key, Fault("cause", "any other", message.cause), now)
+        self.credited_ns = message.credited_total_ns
+        if message.cause is OpenCause.RESUME:
+            return self._resume(message, message.consumed_ns, message.outage_hint_ns, 0, now)
+        if message.cause is OpenCause.NEW and message.consumed_ns != 0:
+            fault = Fault("consumed_ns", "0", str(message.consumed_ns))
+            return self._contradicts(message.key, fault, now)
+        return self._run(message, message.consumed_ns, 0, now)
+
+    def _new(self, message: m.Open, now: int) -> Said:
+        if message == self._asked and self.state in LIVE:
+            return self._armed_again(message)
+        if self.state not in (State.IDLE, State.JUDGED):
+            fault: Fault | None = Fault("state", "idle", self.state.name.lower())
+        else:
+            self._finish(now)
+            fault = continuity.of_new(self._opened, self.decision_no, self.banks, message)
+        return self._run(message, 0, 0, now) if fault is None else self._contradicts(message.key, fault, now)
+
+    def _continue(self, message: m.Open, now: int) -> Said:
+        if message == self._asked and self.state in LIVE:
+            return self._armed_again(message)
+        if self.state is not State.HELD or self._opened is None or self._verdict is None:
+            fault: Fault | None = Fault("state", "held", self.state.name.lower())
+        else:
+            fault = continuity.of_continued(self._opened, self._verdict, message)
+        if fault is not None:
+            return self._contradicts(message.key, fault, now)
+        self._credit_verdict()
+        return self._run(message, message.consumed_ns, 0, now)
+
+    def _reattach(self, message: m.Open, now: int) -> Said:
+        """The same owner on a new session. It may have been governed by another clock in between."""
+        asked, opened, number = self._asked, self._opened, message.key.decision_no
+        if asked is None or opened is None or number > self.decision_no:
+            return self._pass_by(message, now)
+        if number < self.decision_no or self.state not in LIVE:
+            over = self.decision_no - (self.state in LIVE)
+            return self._contradicts(message.key, Fault("decision_no", f"> {over}", str(number)), now)
+        if message.start_ns != opened.start_ns:
+            fault = continuity.of_another_part(opened, asked, self._verdict, message)
+            if fault is not None:
+                return self._contradicts(message.key, fault, now)
+            self._credit_verdict()
+            return self._run(message, message.consumed_ns, 0, now)
+        # A resume is sent again with what it asked, or with what it got.
+        same = replace(asked, consumed_ns=opened.consumed_ns)
+        names = ("seat", "bank_ns", "delay_ns", "consumed_ns")
+        fault = continuity.differs(asked, message, *names) and continuity.differs(same, message, *names)
+        if fault is not None:
+            return self._contradicts(message.key, fault, now)
+        if self._verdict is None:
+            self.state = State.RUNNING
+            self.due = now + max(0, self.deadline_ns - message.mark_ns)
+        else:
+            self.due = self._hold_since + self._policy.hold_max_ns
+        return self._armed_again(message)
+
+    def _pass_by(self, message: m.Open, now: int) -> Said:
+        """A later decision than the known one, when those between may have been judged elsewhere."""
+        self._finish(now)
+        fault = continuity.of_passed_by(self._opened, self.banks, message)
+        if fault is not None:
+            return self._contradicts(message.key, fault, now)
+        self.credited_ns = max(self.credited_ns, message.credited_total_ns)
+        if message.cause is OpenCause.RESUME:
+            return self._resume(message, message.consumed_ns, message.outage_hint_ns, 0, now)
+        return self._run(message, message.consumed_ns, 0, now)
+
+    def _take_over(self, message: m.Open, owner: Owner, now: int) -> Said:
+        """A new owner under a higher fence."""
+        last, left, opened = self.owner, self._left, self._opened
+        self.fence, self.owner, self.closed, self._left = message.key.fence, owner, False, None
+        number = message.key.decision_no
+        if self.state is State.VOID:
+            return self._void_again()
+        if self.state is State.FORFEIT:
+            self._proven_here = False
+            return self._after_forfeit(message, now)
+        if number > self.decision_no or opened is None:
+            return self._pass_by(message, now)
+        fault = continuity.differs(opened, message, "seat", "bank_ns", "delay_ns")
+        if number < self.decision_no or self.state not in LIVE:
+            fault = Fault("decision_no", f"after {self.decision_no}", str(number))
+        if fault is not None:
+            return self._contradicts(message.key, fault, now)
+        self.credited_ns = max(self.credited_ns, message.credited_total_ns)
+        mark, mark_at = left if left is not None else (last.mark_ns, last.mark_at)
+        if self._verdict is not None:
+            proven, earlier = self._verdict.elapsed_ns, self._verdict.credited_ns
+        else:
+            heard_until = opened.start_ns if mark is None else mark
+            proven = opened.consumed_ns + max(0, heard_until - opened.start_ns)
+            earlier = self._credit(last.gap_total_ns, opened)
+        gap = message.outage_hint_ns if mark is None else max(0, now - mark_at)
+        return self._resume(message, max(proven, message.consumed_ns), gap, earlier, now)
+
+    def _resume(self, message: m.Open, proven_ns: int, gap_ns: int, earlier_ns: int, now: int) -> Said:
+        """The turn goes on after an outage, which is credited as far as the policy allows; `earlier_ns` was before."""
+        self._asked, self.decision_no = message, message.key.decision_no
+        if gap_ns > self._policy.gap_max_ns:
+            return self._give_up(VoidReason.GAP_TOO_LONG, f"an outage of {gap_ns} ns", now)
+        floor = self._policy.resume_floor_ns
+        consumed = clock.resume_consumed(proven_ns, message.bank_ns, message.delay_ns, floor)
+        granted = earlier_ns + gap_ns + proven_ns - consumed
+        return self._over_credit(granted, now) or self._run(message, consumed, granted, now)
+
+    def _run(self, message: m.Open, consumed_ns: int, granted_ns: int, now: int) -> Said:
+        self.state = State.RUNNING
+        self.decision_no = message.key.decision_no
+        self.banks[message.seat] = message.bank_ns
+        self._asked = message
+        self._opened = replace(message, consumed_ns=consumed_ns)
+        self._granted_ns = granted_ns
+        self._verdict = None
+        self.deadline_ns = clock.deadline(message.start_ns, consumed_ns, message.bank_ns, message.delay_ns)
+        # Counted from the receipt, so never early: the message was under way for some time.
+        self.due = now + max(0, self.deadline_ns - message.mark_ns)
+        return self._armed_again(message)
+
+    def _armed_again(self, message: m.Open) -> Said:
+        opened = self._opened
+        assert opened is not None
+        remaining = max(0, self.deadline_ns - message.mark_ns)
+        return [m.Armed(message.key, self.deadline_ns, remaining, opened.consumed_ns, self._granted_ns)]
+
+    # Deciding.
+
+    def _judge(self, opened: m.Open, message: m.Arrival, now: int, hold_ns: int) -> Said:
+        terms = (opened.consumed_ns, opened.bank_ns, opened.delay_ns)
+        if hold_ns > self._policy.hold_max_ns:
+            return self._give_up(VoidReason.HOLD_TOO_LONG, f"a command waited for {hold_ns} ns", now)
+        if clock.judge(opened.start_ns, message.arrive_ns, *terms) is clock.Verdict.TIMED_OUT:
+            return self._forfeit(m.Proof.ARRIVAL, message.arrive_ns, now)
+        credit = self._credit(message.gap_total_ns, opened)
+        spent = self._over_credit(credit, now)
+        if spent:
+            return spent
+        cost = clock.settle(opened.start_ns, message.arrive_ns, *terms, message.effect)
+        self._verdict = m.Verdict(
+            message.key,
+            message.command_id,
+            elapsed_ns=cost.elapsed,
+            consumed_ns=cost.consumed,
+            charge_ns=cost.charge,
+            bank_after_ns=cost.bank_after,
+            credited_ns=credit,
+        )
+        self.state = State.JUDGED if message.effect is Effect.ENDS else State.HELD
+        self._hold_since = now
+        self.due = now + self._policy.hold_max_ns
+        return [self._verdict]
+
+    def _forfeit(self, proof: m.Proof, proof_ns: int, now: int) -> Said:
+        opened = self._opened
+        assert opened is not None
+        assert proof_ns >= self.deadline_ns, "no forfeit without proof"
+        self.state = State.FORFEIT
+        self.due = now + MEMORY_NS
+        self._proven_here = True
+        self._timeout = m.Timeout(opened.key, opened.seat, self.deadline_ns, proof, proof_ns, self._new_id())
+        return [self._timeout]
+
+    def _give_up(self, reason: VoidReason, summary: str, now: int) -> Said:
+        """Void the match: its time cannot be judged."""
+        self.state = State.VOID
+        self.due = now + MEMORY_NS
+        self._void = m.Void(self.match_id, self.fence, reason.value, self._new_id(), summary)
+        return [self._void]
+
+    def _credit(self, gap_total_ns: int, opened: m.Open) -> int:
+        return max(0, gap_total_ns - opened.gap_total_ns) + self._granted_ns
+
+    def _over_credit(self, credit_ns: int, now: int) -> Said:
+        total = self.credited_ns + credit_ns
+        if total <= self._policy.credit_total_max_ns:
+            return []
+        return self._give_up(VoidReason.CREDIT_SPENT, f"{total} ns credited in all", now)
+
+    def _finish(self, now: int) -> None:
+        """The open decision is over; what its verdict said counts."""
+        verdict, opened = self._verdict, self._opened
+        if self.state is State.JUDGED and verdict is not None and opened is not None:
+            self.banks[opened.seat] = verdict.bank_after_ns
+            self._credit_verdict()
+        self.state = State.IDLE
+        self.due = now + MEMORY_NS
+
+    def _credit_verdict(self) -> None:
+        if self._verdict is not None:
+            self.credited_ns += self._verdict.credited_ns
+
+    # Saying it again.
+
+    def _after_forfeit(self, message: m.Open, now: int) -> Said:
+        if message.key.decision_no == self.decision_no:
+            return self._timeout_again(message.key)
+        fault = Fault("decision_no", str(self.decision_no), str(message.key.decision_no))
+        return self._contradicts(message.key, fault, now)
+
+    def _timeout_again(self, key: m.Key) -> Said:
+        assert self._timeout is not None
+        self._timeout = replace(self._timeout, key=key)
+        return [self._timeout]
+
+    def _void_again(self) -> Said:
+        assert self._void is not None
+        self._void = replace(self._void, fence=self.fence)
+        return [self._void]
+
+    def _contradicts(
+        self, key: m.Key, fault: Fault, now: int, reason: VoidReason = VoidReason.CONTRADICTION
+    ) -> Said:
+        said: Said = [m.Mismatch(key, *fault)]
+        if self.closed:
+            return said  # it has ended already
+        return said + self._give_up(reason, f"{fault.field}: expected {fault.expected}, got {fault.got}", now)

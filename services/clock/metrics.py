@@ -1,0 +1,90 @@
+"""What an operator sees of the clock, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from engine.clock import SECOND
+from services.clock.timekeeper import Hangup, Timekeeper
+from services.wire import clock_messages as m
+
+PREFIX = "spectacular_bid_clock"
+PROBES_KEPT = 100_000
+
+
+class ClockMetrics:
+    """Counts what the timekeeper says, and how late it was woken to say it."""
+
+    def __init__(self, registry: CollectorRegistry, keeper: Timekeeper) -> None:
+        self._verdicts = Counter(
+            f"{PREFIX}_verdicts", "Decisions judged, repeats included.", ["result"], registry=registry
+        )
+        for result in ("in_time", "timeout"):
+            self._verdicts.labels(result)
+        self._voids = Counter(f"{PREFIX}_voids", "Matches given up.", ["reason"], registry=registry)
+        for reason in m.VoidReason:
+            self._voids.labels(reason.value)
+        self._credit = Counter(
+            f"{PREFIX}_credit_seconds", "Time not charged: gaps and outages.", registry=registry
+        )
+        self._mismatches = Counter(
+            f"{PREFIX}_mismatches", "Contradictions between engines and this clock.", registry=registry
+        )
+        self._stale = Counter(f"{PREFIX}_stale", "Messages of owners that are none.", registry=registry)
+        self._hangups = Counter(f"{PREFIX}_hangups", "Sessions ended by this clock.", registry=registry)
+        self._probe_seconds = Histogram(
+            f"{PREFIX}_probe_seconds",
+            "From a probe to its answer.",
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 10),
+            registry=registry,
+        )
+        self._timer_lag = Histogram(
+            f"{PREFIX}_timer_lag_seconds",
+            "How late the earliest deadline was looked at.",
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1),
+            registry=registry,
+        )
+        self._gauge(registry, "sessions", "Engines attached.", lambda: keeper.sessions)
+        self._gauge(registry, "matches", "Matches remembered.", lambda: keeper.matches)
+        # Only those without an answer; an engine that goes away leaves some behind.
+        self._probed: dict[tuple[m.Key, int], int] = {}
+
+    @staticmethod
+    def _gauge(registry: CollectorRegistry, name: str, help_text: str, read: Callable[[], int]) -> None:
+        Gauge(f"{PREFIX}_{name}", help_text, registry=registry).set_function(lambda: float(read()))
+
+    def rang(self, lag_ns: int) -> None:
+        """The timer went off this long after the earliest deadline."""
+        self._timer_lag.observe(lag_ns / SECOND)
+
+    def heard(self, message: m.EngineMessage, now: int) -> None:
+        """An engine said something."""
+        if isinstance(message, m.ProbeReply):
+            asked = self._probed.pop((message.key, message.probe_no), None)
+            if asked is not None:
+                self._probe_seconds.observe((now - asked) / SECOND)
+
+    def said(self, message: m.ClockMessage | Hangup, now: int) -> None:
+        """The clock answers."""
+        match message:
+            case m.Verdict():
+                self._verdicts.labels("in_time").inc()
+                self._credit.inc(message.credited_ns / SECOND)
+            case m.Timeout():
+                self._verdicts.labels("timeout").inc()
+            case m.Void():
+                self._voids.labels(message.reason).inc()
+            case m.Probe():
+                if len(self._probed) >= PROBES_KEPT:
+                    self._probed.clear()
+                self._probed[message.key, message.probe_no] = now
+            case m.Mismatch():
+                self._mismatches.inc()
+            case m.Stale():
+                self._stale.inc()
+            case Hangup():
+                self._hangups.inc()
+            case _:
+                pass

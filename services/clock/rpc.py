@@ -1,0 +1,182 @@
+"""The stream between engines and the timekeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+import grpc
+from prometheus_client import CollectorRegistry
+
+from services.clock.alarm import Alarm
+from services.clock.metrics import ClockMetrics
+from services.clock.timekeeper import Hangup, Said, Timekeeper
+from services.common.errors import malformed, try_again
+from services.common.logs import get_logger
+from services.wire import clock as wire
+from services.wire import clock_messages as m
+from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
+from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import ClockServiceServicer
+
+SERVICE_NAME: Final = "spectacularbid.internal.clock.v1.ClockService"
+DRAIN_SECONDS_MAX: Final = 2.0
+
+
+class _Outbox:
+    """What one session is still to be told. Everything of one loop turn travels together."""
+
+    def __init__(self) -> None:
+        self._waiting: list[m.ClockMessage] = []
+        self._wake = asyncio.Event()
+        self._ended = False
+
+    def put(self, message: m.ClockMessage) -> None:
+        """To be told."""
+        self._waiting.append(message)
+        self._wake.set()
+
+    def end(self) -> None:
+        """Nothing will be told after what is waiting."""
+        self._ended = True
+        self._wake.set()
+
+    async def take(self) -> list[m.ClockMessage]:
+        """Everything that waits; empty at the end."""
+        while not self._waiting and not self._ended:
+            self._wake.clear()
+            await self._wake.wait()
+        batch, self._waiting = self._waiting, []
+        return batch
+
+
+class ClockRpc(ClockServiceServicer):
+    """Passes messages between the sessions and the one timekeeper."""
+
+    def __init__(self, keeper: Timekeeper, registry: CollectorRegistry) -> None:
+        self._keeper = keeper
+        self._metrics = ClockMetrics(registry, keeper)
+        self._alarm = Alarm(keeper, time.monotonic_ns, self._publish, self._metrics.rang)
+        self._outboxes: dict[str, _Outbox] = {}
+        self._draining = False
+        self._empty = asyncio.Event()
+        self._log = get_logger()
+
+    async def Govern(
+        self, request_iterator: AsyncIterator[pb.GovernRequest], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.GovernResponse]:
+        """One session of one engine."""
+        if self._draining:
+            raise try_again("this clock stops")
+        name, outbox = uuid4().hex, _Outbox()
+        self._outboxes[name] = outbox
+        self._empty.clear()
+        listening = asyncio.create_task(
+            self._listen(name, request_iterator, context.peer()), name=f"session-{name}"
+        )
+        listening.add_done_callback(lambda _: outbox.end())
+        try:
+            while batch := await outbox.take():
+                yield wire.response_to_pb(batch)
+            if listening.done() and not listening.cancelled() and (fault := listening.exception()):
+                raise fault
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await listening
+            self._leave(name)
+
+    async def drain(self) -> None:
+        """Tell every engine to attach elsewhere and wait a moment for that."""
+        self._draining = True
+        for outbox in self._outboxes.values():
+            outbox.put(m.Drain(int(DRAIN_SECONDS_MAX * 1000)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                while self._outboxes:
+                    self._empty.clear()
+                    await self._empty.wait()
+        for outbox in self._outboxes.values():
+            outbox.end()
+
+    async def _listen(self, name: str, requests: AsyncIterator[pb.GovernRequest], peer: str) -> None:
+        attached = False
+        async for request in requests:
+            try:
+                messages = wire.request_from_pb(request)
+            except wire.MalformedClockMessageError as fault:
+                raise malformed(str(fault)) from None
+            now = time.monotonic_ns()
+            for message in messages:
+                if isinstance(message, m.Hello) == attached:
+                    raise malformed("a session begins with its only Hello")
+                if isinstance(message, m.Hello):
+                    attached = True
+                    self._log.info(
+                        "engine_attached",
+                        engine_id=message.engine_id,
+                        incarnation=message.incarnation,
+                        attach_no=message.attach_no,
+                        clock_source=message.clock_source,
+                        policy_version=message.policy_version,
+                        session_id=name,
+                        peer=peer,
+                        open=len(message.open),
+                        pending=len(message.pending),
+                    )
+                self._metrics.heard(message, now)
+                self._publish(self._keeper.handle(name, message, now))
+            self._alarm.rearm()
+
+    def _publish(self, said: Said) -> None:
+        now = time.monotonic_ns()
+        for name, message in said:
+            self._metrics.said(message, now)
+            outbox = self._outboxes.get(name)
+            if isinstance(message, Hangup):
+                self._log.warning("engine_hung_up", session_id=name, reason=message.reason)
+                if outbox is not None:
+                    outbox.end()
+                continue
+            if outbox is not None:
+                outbox.put(message)
+            if isinstance(message, m.Void | m.Mismatch | m.Stale | m.Timeout):
+                self._log_finding(name, message)
+
+    def _log_finding(self, session: str, message: m.Void | m.Mismatch | m.Stale | m.Timeout) -> None:
+        log = self._log.bind(session_id=session)
+        match message:
+            case m.Void(match_id, fence, reason, evidence_id, summary):
+                log.warning(
+                    "void",
+                    match_id=match_id,
+                    fence=fence,
+                    reason=reason,
+                    evidence_id=evidence_id,
+                    summary=summary,
+                )
+            case m.Mismatch(key, field, expected, got):
+                log.error("mismatch", **key._asdict(), field=field, expected=expected, got=got)
+            case m.Stale(match_id, fence, current_fence):
+                log.warning("stale", match_id=match_id, fence=fence, current_fence=current_fence)
+            case m.Timeout(key, seat, deadline_ns, proof, proof_ns, evidence_id):
+                log.info(
+                    "timeout",
+                    **key._asdict(),
+                    seat=seat,
+                    deadline_ns=deadline_ns,
+                    proof=proof,
+                    proof_ns=proof_ns,
+                    evidence_id=evidence_id,
+                )
+
+    def _leave(self, name: str) -> None:
+        del self._outboxes[name]
+        self._keeper.detach(name, time.monotonic_ns())
+        self._alarm.rearm()
+        self._log.info("engine_detached", session_id=name)
+        if not self._outboxes:
+            self._empty.set()

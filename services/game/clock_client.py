@@ -1,0 +1,394 @@
+"""The game process's side of the clock's stream: one session at a time, and what a new one must be told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, assert_never
+
+import grpc
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from engine.clock import SECOND
+from services.common.logs import get_logger
+from services.game.livetime import LiveTime
+from services.wire import clock as wire
+from services.wire import clock_messages as m
+from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
+from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import ClockServiceStub
+
+SILENCE_MAX_NS: Final = 1 * SECOND
+"""The clock pings four times a second; after this much live time without a word the session is given up."""
+WELCOME_MAX_NS: Final = 3 * SECOND
+"""The same for a session that has not been accepted yet."""
+WATCH_SECONDS: Final = 0.25
+RETRY_SECONDS_MIN: Final = 0.05
+RETRY_SECONDS_MAX: Final = 0.5
+OUTBOX_MAX: Final = 100_000
+"""More unsent messages than this: the clock does not read, and the session is given up."""
+
+CHANNEL_OPTIONS: Final[list[tuple[str, Any]]] = [
+    # Liveness is the application's pings; this is for a peer that died before the first of them. Without the
+    # explicit ping timeout a frozen peer is noticed after a minute.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 1_000),
+    ("grpc.http2.ping_timeout_ms", 1_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_retries", 0),
+    # Each session makes its own connection, so that it may reach another clock.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+]
+
+Call = grpc.aio.StreamStreamCall[pb.GovernRequest, pb.GovernResponse]
+
+
+class ClockListener(Protocol):
+    """Hears what the clock says about one match: synchronously, on the loop, in the order of the stream."""
+
+    def on_armed(self, armed: m.Armed) -> None:
+        """The deadline of the open decision. After a resume its `consumed_ns` is the one that counts."""
+
+    def on_verdict(self, verdict: m.Verdict) -> None:
+        """The pending command is in time. The same verdict is told once, whatever sessions come and go."""
+
+    def on_probe(self, probe: m.Probe, watermark_ns: int) -> None:
+        """Call `ClockLink.probe_reply` with this watermark once everything that waits in the mailbox is handled."""
+
+    def on_timeout(self, timeout: m.Timeout) -> None:
+        """The decision is lost. May be told again after a reconnect, under another evidence id by another clock."""
+
+    def on_void(self, void: m.Void) -> None:
+        """Time can no longer be judged. May be told again after a reconnect."""
+
+    def on_stale(self, stale: m.Stale) -> None:
+        """Somebody else owns the match now."""
+
+    def on_mismatch(self, mismatch: m.Mismatch) -> None:
+        """The clock knows otherwise; a Void follows when it governs the match."""
+
+
+class _SessionOverError(Exception):
+    """The session cannot go on; the text says why."""
+
+
+@dataclass(slots=True)
+class _Governed:
+    """What a new session must be told about one match."""
+
+    listener: ClockListener
+    fence: int
+    opened: m.Open | None
+    arrival: m.Arrival | None = None
+    verdict: m.Verdict | None = None
+
+
+class LinkMetrics:
+    """What an operator sees of listening and judging, from the game's side."""
+
+    def __init__(self, registry: CollectorRegistry, live: LiveTime, held: Callable[[], int]) -> None:
+        prefix = "spectacular_bid_game"
+        self.attached = Gauge(
+            f"{prefix}_clock_attached", "1 while a clock governs this process.", registry=registry
+        )
+        self.sessions = Counter(
+            f"{prefix}_clock_sessions", "Sessions a clock has accepted.", registry=registry
+        )
+        self.verdict_seconds = Histogram(
+            f"{prefix}_verdict_seconds",
+            "Live time from reading a command to its verdict.",
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
+            registry=registry,
+        )
+        stretches = Histogram(
+            f"{prefix}_busy_stretch_seconds",
+            "Stretches over 10 ms without an idle instant of the loop; over 50 ms they are credited.",
+            buckets=(0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
+            registry=registry,
+        )
+        live.observe_stretch = lambda nanoseconds: stretches.observe(nanoseconds / SECOND)
+        gaps = Gauge(
+            f"{prefix}_gap_seconds", "All time this process was not provably listening.", registry=registry
+        )
+        gaps.set_function(lambda: live.gap_total_ns / SECOND)
+        pending = Gauge(
+            f"{prefix}_held_commands", "Commands heard whose effect is not committed.", registry=registry
+        )
+        pending.set_function(held)
+
+
+class ClockLink:
+    """Keeps one session to the clock and remembers what the next one needs.
+
+    For each match that is the newest Open without a committed end and its Arrival without a committed effect; rooms
+    need not know about sessions at all. Everything said in one turn of the loop travels together.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        secret: str,
+        engine_id: str,
+        incarnation: str,
+        live: LiveTime,
+        *,
+        lease_ok: Callable[[], bool],
+        registry: CollectorRegistry,
+        policy: m.Policy | None = None,
+    ) -> None:
+        self.attached = False
+        """Whether a clock has accepted the session."""
+        self.clock_id = ""
+        """The clock that governs, or governed last."""
+        self.policy = policy or m.Policy()
+        """As the clock last said."""
+        self._address = address
+        self._secret = secret
+        self._engine_id = engine_id
+        self._incarnation = incarnation
+        self._live = live
+        self._lease_ok = lease_ok
+        self._matches: dict[str, _Governed] = {}
+        self._attach_no = 0
+        self._speaking = False
+        self._outbox: list[m.EngineMessage] = []
+        self._wake = asyncio.Event()
+        self._gaps_told = 0
+        self._heard_at = 0
+        self._metrics = LinkMetrics(registry, live, self._held)
+        self._log = get_logger()
+
+    # For the rooms.
+
+    def open(self, opened: m.Open, listener: ClockListener) -> None:
+        """A decision is open: it counts from `opened.start_ns`, stamped immediately before it was published.
+
+        A match taken over, by another process or by this one after a restart, comes with a higher fence and, if its
+        decision was open before, with RESUME.
+        """
+        self._matches[opened.key.match_id] = _Governed(listener, opened.key.fence, opened)
+        self._say(opened)
+
+    def arrive(self, arrival: m.Arrival) -> None:
+        """A legal command of the deciding seat. The answer is a verdict or a timeout."""
+        governed = self._governed(arrival.key.match_id, arrival.key.fence)
+        if governed is None:
+            return
+        governed.arrival = arrival
+        self._say(arrival)
+
+    def applied(self, key: m.Key, command_id: str, event_seq: int) -> None:
+        """The verdict's effect is committed. Where it opened another decision, saying so is optional."""
+        governed = self._governed(key.match_id, key.fence)
+        if governed is None or governed.arrival is None:
+            return
+        if (governed.arrival.key, governed.arrival.command_id) == (key, command_id):
+            governed.opened = governed.arrival = governed.verdict = None
+            self._say(m.Applied(key, command_id, event_seq))
+
+    def close(self, match_id: str, fence: int, reason: str) -> None:
+        """The match needs no clock any more: it is over, or somebody else's."""
+        if self._governed(match_id, fence) is not None:
+            del self._matches[match_id]
+        self._say(m.Close(match_id, fence, reason))
+
+    def probe_reply(self, key: m.Key, probe_no: int, watermark_ns: int) -> None:
+        """Everything that was heard before `watermark_ns` has been handed to `arrive`."""
+        self._say(m.ProbeReply(key, probe_no, watermark_ns))
+
+    def _governed(self, match_id: str, fence: int) -> _Governed | None:
+        governed = self._matches.get(match_id)
+        return governed if governed is not None and governed.fence == fence else None
+
+    def _held(self) -> int:
+        return sum(1 for governed in self._matches.values() if governed.arrival is not None)
+
+    def _say(self, message: m.EngineMessage) -> None:
+        # Without a session there is nobody to tell; the next Hello carries what still matters.
+        if self._speaking:
+            self._outbox.append(message)
+            self._wake.set()
+
+    # The session.
+
+    async def run(self) -> None:
+        """Keeps a session alive until cancelled; trouble with the connection only means another try."""
+        wait = RETRY_SECONDS_MIN
+        while True:
+            try:
+                await self._session()
+            except* (_SessionOverError, wire.MalformedClockMessageError) as group:
+                why = str(group.exceptions[0])
+            except* grpc.aio.AioRpcError as group:
+                first = group.exceptions[0]
+                why = str(first.details() if isinstance(first, grpc.aio.AioRpcError) else first)
+            else:
+                why = "ended"
+            finally:
+                was_attached, self.attached, self._speaking = self.attached, False, False
+                self._outbox.clear()
+                self._metrics.attached.set(0)
+            wait = RETRY_SECONDS_MIN if was_attached else min(2 * wait, RETRY_SECONDS_MAX)
+            self._log.warning(
+                "clock_session_over", why=why, attach_no=self._attach_no, open=len(self._matches)
+            )
+            await asyncio.sleep(wait)
+
+    async def _session(self) -> None:
+        self._attach_no += 1
+        async with grpc.aio.insecure_channel(self._address, options=CHANNEL_OPTIONS) as channel:
+            metadata = (("authorization", f"Bearer {self._secret}"),)
+            call: Call = ClockServiceStub(channel).Govern(metadata=metadata)
+            self._outbox = [self._hello()]
+            self._speaking = True
+            self._heard_at = self._live.mark()
+            self._gaps_told = 0
+            self._wake.set()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._write(call), name="clock-write")
+                    group.create_task(self._read(call), name="clock-read")
+                    group.create_task(self._watch(), name="clock-watch")
+            finally:
+                call.cancel()
+
+    def _hello(self) -> m.Hello:
+        live, mark = self._live, self._live.mark()
+        opened, pending = [], []
+        for governed in self._matches.values():
+            if governed.opened is None:
+                continue
+            # A resume that no clock has worked out yet stays one.
+            resuming = governed.opened.cause is m.OpenCause.RESUME
+            cause = m.OpenCause.RESUME if resuming else m.OpenCause.REATTACH
+            opened.append(replace(governed.opened, cause=cause, mark_ns=mark))
+            if governed.arrival is not None:
+                pending.append(governed.arrival)
+        return m.Hello(
+            engine_id=self._engine_id,
+            incarnation=self._incarnation,
+            attach_no=self._attach_no,
+            timeline_id=live.timeline_id,
+            clock_source=live.clock_source,
+            raw_ns=live.raw(),
+            mark_ns=mark,
+            policy_version=self.policy.version,
+            open=tuple(opened),
+            pending=tuple(pending),
+        )
+
+    async def _write(self, call: Call) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch, self._outbox = self._outbox, []
+            if len(batch) > OUTBOX_MAX:
+                raise _SessionOverError("the clock does not read")
+            if batch:
+                try:
+                    await call.write(wire.request_to_pb(batch))
+                except asyncio.InvalidStateError:
+                    raise _SessionOverError("the clock ended the session") from None
+
+    async def _read(self, call: Call) -> None:
+        while True:
+            response = await call.read()
+            if not isinstance(response, pb.GovernResponse):
+                # Raises the status if there is one to tell.
+                raise _SessionOverError(f"the clock ended the session: {await call.details() or 'no reason'}")
+            self._heard_at = self._live.mark()
+            for message in wire.response_from_pb(response):
+                self._hear(message)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            # Live time: what came while this process itself stood still has not been read yet.
+            silence = self._live.mark() - self._heard_at
+            if silence > (SILENCE_MAX_NS if self.attached else WELCOME_MAX_NS):
+                raise _SessionOverError("the clock is silent")
+
+    def _hear(self, message: m.ClockMessage) -> None:
+        match message:
+            case m.Ping(n):
+                self._pong(n)
+            case m.Welcome(session_id, clock_id, policy):
+                self.attached, self.clock_id, self.policy = True, clock_id, policy
+                self._metrics.attached.set(1)
+                self._metrics.sessions.inc()
+                self._log.info(
+                    "clock_attached", clock_id=clock_id, session_id=session_id, attach_no=self._attach_no
+                )
+            case m.Drain():
+                raise _SessionOverError("the clock drains")
+            case m.Void(match_id, fence) | m.Stale(match_id, fence):
+                governed = self._governed(match_id, fence)
+                if governed is not None:
+                    self._tell(governed, message)
+                    if isinstance(message, m.Stale):
+                        self._matches.pop(match_id, None)
+            case _:
+                governed = self._governed(message.key.match_id, message.key.fence)
+                if governed is not None:
+                    self._tell(governed, message)
+
+    def _pong(self, n: int) -> None:
+        live = self._live
+        gaps, self._gaps_told = live.gaps_since(self._gaps_told)
+        self._say(m.Pong(n, live.raw(), live.mark(), self._lease_ok(), live.gap_total_ns, gaps))
+
+    def _tell(
+        self,
+        governed: _Governed,
+        message: m.Armed | m.Verdict | m.Probe | m.Timeout | m.Void | m.Stale | m.Mismatch,
+    ) -> None:
+        try:
+            self._tell_or_fail(governed, message)
+        except Exception:  # noqa: BLE001 - told to the log with its traceback
+            # A bug in one room stops that match at its last stored revision, never the others.
+            self._log.exception("clock_listener_failed", message=type(message).__name__)
+
+    def _tell_or_fail(
+        self,
+        governed: _Governed,
+        message: m.Armed | m.Verdict | m.Probe | m.Timeout | m.Void | m.Stale | m.Mismatch,
+    ) -> None:
+        listener, opened = governed.listener, governed.opened
+        match message:
+            case m.Void():
+                listener.on_void(message)
+            case m.Stale():
+                listener.on_stale(message)
+            case m.Mismatch():
+                listener.on_mismatch(message)
+            case _ if opened is None or opened.key != message.key:
+                pass  # said before it knew that the decision is over
+            case m.Armed():
+                self._settle_resume(governed, opened, message)
+                listener.on_armed(message)
+            case m.Verdict():
+                if governed.arrival is None or governed.verdict == message:
+                    return
+                governed.verdict = message
+                waited = self._live.mark() - governed.arrival.arrive_ns
+                self._metrics.verdict_seconds.observe(max(0, waited) / SECOND)
+                listener.on_verdict(message)
+            case m.Probe():
+                # Read after the commands that came before it on other streams: they carry this mark at most.
+                listener.on_probe(message, self._live.mark())
+            case m.Timeout():
+                listener.on_timeout(message)
+            case _:
+                assert_never(message)
+
+    def _settle_resume(self, governed: _Governed, opened: m.Open, armed: m.Armed) -> None:
+        """The clock has worked out what a resume costs; another clock is told the result, not the question."""
+        if opened.cause is m.OpenCause.RESUME:
+            governed.opened = replace(
+                opened,
+                cause=m.OpenCause.REATTACH,
+                consumed_ns=armed.consumed_ns,
+                credited_total_ns=opened.credited_total_ns + armed.credited_ns,
+                outage_hint_ns=0,
+            )

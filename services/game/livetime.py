@@ -1,0 +1,230 @@
+"""Live time: the time during which this process could provably hear its clients.
+
+A stamp is not "now" but the last instant at which the event loop had nothing left to do: whatever had reached the
+process by then had been read. A stall, a paused process or a suspended host therefore needs no rule of its own. Time
+that passes without such an instant is a gap, and live time stands still in it.
+
+One hook in the loop's selector finds these instants; `new_event_loop` installs it. It bounds every wait as well, so no
+timer is needed to keep live time going.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from engine.clock import MILLISECOND, SECOND
+from services.wire.clock_messages import Gap, Policy
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+TICK_SECONDS: Final = 0.005
+"""The longest wait without an idle instant: a paused process is dated to at most this before its pause."""
+SLACK_NS: Final = 2 * MILLISECOND
+"""How much later than asked a wait may end before that counts as not running."""
+SUSPECT_NS: Final = 10 * MILLISECOND
+"""After a longer stretch of work there may be a backlog, which is then waited for."""
+QUIET_NS: Final = 1 * MILLISECOND
+"""How long nothing must come for a backlog to be over. gRPC hands its messages to the loop one by one through a thread,
+so between two that had both arrived long ago the loop waits for some ten microseconds."""
+GAPS_KEPT: Final = 1000
+
+SOURCE: Final = "boottime" if hasattr(time, "CLOCK_BOOTTIME") else "monotonic"
+"""The kernel clock behind `raw`. `boottime` sees a suspended host; where it is missing, suspension goes unseen."""
+
+if sys.platform == "linux":
+
+    def kernel_now() -> int:
+        """The kernel clock in nanoseconds; never wall time."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+else:
+
+    def kernel_now() -> int:
+        """The kernel clock in nanoseconds; never wall time."""
+        return time.monotonic_ns()
+
+
+def timeline_of(incarnation: str) -> str:
+    """The name of this process's timeline: boot, time namespace, incarnation."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        space = Path("/proc/self/ns/time").readlink().name
+    except OSError:
+        boot, space = "unknown", "none"
+    return f"{boot}/{space}/{incarnation}"
+
+
+def _die(was: int, now: int) -> None:
+    # No stamp of this process can be trusted any more, and an exception might be caught by somebody.
+    sys.stderr.write(f"fatal: the kernel clock went back from {was} to {now}\n")
+    sys.stderr.flush()
+    os._exit(70)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """An instant of live time with everything that later proves it. Nanoseconds."""
+
+    at_ns: int
+    raw_ns: int
+    mark_ns: int
+    gap_total_ns: int
+
+
+class LiveTime:
+    """The live time of one process. `read` is its kernel clock."""
+
+    def __init__(
+        self,
+        incarnation: str | None = None,
+        *,
+        read: Callable[[], int] = kernel_now,
+        threshold_ns: int = Policy().stall_threshold_ns,
+        on_regression: Callable[[int, int], None] = _die,
+    ) -> None:
+        self.incarnation = incarnation or uuid4().hex
+        self.timeline_id = timeline_of(self.incarnation)
+        self.clock_source = SOURCE
+        self.gap_total_ns = 0
+        """All gaps so far, nanoseconds."""
+        self.observe_stretch: Callable[[int], None] | None = None
+        """Told the length of each stretch without an idle instant that is longer than one tick."""
+        self._read = read
+        self._threshold = threshold_ns
+        self._on_regression = on_regression
+        self._last_raw = read()
+        self._ok = self._last_raw
+        self._overslept = False
+        self._drained_by: int | None = None
+        self._gaps: deque[Gap] = deque(maxlen=GAPS_KEPT)
+        self._gaps_seen = 0
+
+    def raw(self) -> int:
+        """The kernel clock now. If it ever goes back, the process ends."""
+        now = self._read()
+        if now < self._last_raw:
+            self._on_regression(self._last_raw, now)
+        self._last_raw = now
+        return now
+
+    def mark(self) -> int:
+        """The last idle instant, gaps taken out: for arrivals, beats and watermarks. Never decreases."""
+        return self._ok - self.gap_total_ns
+
+    def soon(self) -> int:
+        """An instant not before now, as far as it is known: for starts."""
+        return max(self.mark(), self.raw() - self.gap_total_ns)
+
+    def heard(self) -> Stamp:
+        """The stamp of something just read. Take it before the first await after the read."""
+        mark = self.mark()
+        return Stamp(mark, self.raw(), mark, self.gap_total_ns)
+
+    def starting(self) -> Stamp:
+        """The stamp of a decision that is about to be published."""
+        raw, mark = self.raw(), self.mark()
+        return Stamp(max(mark, raw - self.gap_total_ns), raw, mark, self.gap_total_ns)
+
+    def gaps_since(self, seen: int) -> tuple[tuple[Gap, ...], int]:
+        """The gaps after the first `seen` ones (the oldest may be forgotten), and how many there have been."""
+        new = min(self._gaps_seen - seen, len(self._gaps))
+        return tuple(self._gaps)[len(self._gaps) - new :], self._gaps_seen
+
+    def idle(self, at: int) -> None:
+        """Nothing that had reached this process by `at` is left unread or undone."""
+        stretch = at - self._ok
+        if stretch <= 0:
+            return
+        if stretch > self._threshold:
+            self.gap_total_ns += stretch
+            self._gaps.append(Gap(self._ok, at, "oversleep" if self._overslept else "stall"))
+            self._gaps_seen += 1
+        if self.observe_stretch is not None and stretch > SUSPECT_NS:
+            self.observe_stretch(stretch)
+        self._ok = at
+        self._overslept = False
+        self._drained_by = None
+
+    def waits(self, entered: int) -> None:
+        """The loop found nothing to do at `entered` and begins to wait."""
+        stretch = entered - self._ok
+        if stretch <= SUSPECT_NS:
+            self.idle(entered)
+        elif self._drained_by is None:
+            # Draining takes less time than filling did, unless the load is more than can be served at all.
+            self._drained_by = entered + stretch
+        elif entered >= self._drained_by:
+            self.idle(entered)
+
+    def woke(self, entered: int, bound: int) -> None:
+        """The wait from `entered`, which should have ended by `bound`, is over: idle until then, starved after it."""
+        now = self.raw()
+        if self._drained_by is not None:
+            if min(now, bound) - entered < QUIET_NS:
+                return
+            self.idle(entered)
+        self.idle(min(now, bound))
+        self._overslept = now > bound
+
+
+class IdleSelector(selectors.BaseSelector):
+    """A loop's selector that tells LiveTime when there was nothing to do."""
+
+    def __init__(self, inner: selectors.BaseSelector, live: LiveTime) -> None:
+        self._inner = inner
+        self._live = live
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """As the inner selector, but never longer than one tick; an early empty answer harms no loop."""
+        if timeout is not None and timeout <= 0:
+            return self._inner.select(0)  # something else is runnable
+        entered = self._live.raw()
+        ready = self._inner.select(0)
+        if ready:
+            return ready  # something had been readable: that wait would not have been idle
+        # The time was read before looking, so nothing that came by then is left.
+        self._live.waits(entered)
+        wait = TICK_SECONDS if timeout is None else min(timeout, TICK_SECONDS)
+        ready = self._inner.select(wait)
+        self._live.woke(entered, entered + int(wait * SECOND) + SLACK_NS)
+        return ready
+
+    def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
+        """As the inner selector."""
+        return self._inner.register(fileobj, events, data)
+
+    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        """As the inner selector."""
+        return self._inner.unregister(fileobj)
+
+    def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
+        """As the inner selector."""
+        return self._inner.modify(fileobj, events, data)
+
+    def get_key(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        """As the inner selector."""
+        return self._inner.get_key(fileobj)
+
+    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
+        """As the inner selector."""
+        return self._inner.get_map()
+
+    def close(self) -> None:
+        """As the inner selector."""
+        self._inner.close()
+
+
+def new_event_loop(live: LiveTime) -> asyncio.SelectorEventLoop:
+    """An event loop whose idle instants drive `live`. uvloop has no such place to look."""
+    return asyncio.SelectorEventLoop(IdleSelector(selectors.DefaultSelector(), live))
