@@ -1,0 +1,133 @@
+"""Random but legal play: whole matches for properties, for the soak and for the benchmark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.command import Accept, Bid, Command, Continue, Decline, Draw, Pass, Play, Reveal, Start
+from engine.deal import Deal
+from engine.match import (
+    RANKED,
+    BidRange,
+    Legal,
+    Match,
+    Mode,
+    Opening,
+    Phase,
+    deal_round,
+    decide,
+    evolve,
+    expire,
+    legal,
+    timed,
+)
+from engine.refusal import Refusal
+from engine.seats import BySeat
+from engine.tiles import DOUBLE_SIX
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from engine.event import Event
+
+RAISE_AT_MOST = 4
+"""How many steps above the minimum a random bid goes, so that auctions neither explode nor bore."""
+
+
+def bids(allowed: BidRange) -> range:
+    """The amounts of a range of bids."""
+    return range(allowed.minimum, allowed.maximum + 1, allowed.step)
+
+
+def commands(state: Match, allowed: Legal) -> Iterator[Command]:
+    """Every legal command but Resign, one after the other."""
+    seat = state.to_act
+    yield from (Start(pressing) for pressing in allowed.start)
+    yield from (Continue(pressing) for pressing in allowed.continue_)
+    if allowed.reveal is not None:
+        yield Reveal(allowed.reveal)
+    if seat is None:
+        return
+    yield from (Play(seat, tile, end) for tile, end in allowed.play)
+    if allowed.draw:
+        yield Draw(seat)
+    if allowed.pass_:
+        yield Pass(seat)
+    if allowed.accept:
+        yield Accept(seat)
+    if allowed.decline:
+        yield Decline(seat)
+    if allowed.bid is not None:
+        yield from (Bid(seat, amount) for amount in bids(allowed.bid))
+
+
+def choose(state: Match, allowed: Legal, rng: random.Random) -> Command:
+    """A random legal command. There is always one while a decision is open."""
+    seat = state.to_act
+    if seat is None:
+        return next(commands(state, allowed))
+    if allowed.play:
+        tile, end = allowed.play[int(rng.random() * len(allowed.play))]
+        return Play(seat, tile, end)
+    if allowed.draw:
+        return Draw(seat)
+    if allowed.pass_:
+        return Pass(seat)
+    options: list[Command] = []
+    if allowed.accept:
+        options.append(Accept(seat))
+    if allowed.decline:
+        options.append(Decline(seat))
+    if allowed.bid is not None:
+        options += [Bid(seat, amount) for amount in bids(allowed.bid)[:RAISE_AT_MOST]]
+    return options[int(rng.random() * len(options))]
+
+
+def shuffled(rng: random.Random) -> Deal:
+    """A random deal."""
+    order = list(DOUBLE_SIX)
+    rng.shuffle(order)
+    return Deal.from_shuffle(order)
+
+
+def start(rng: random.Random, *, mode: Mode = Mode.ONLINE, opening: Opening = RANKED) -> Match:
+    """A match with random balances."""
+    north = rng.choice((150, 150, 5 * rng.randint(1, 59)))
+    return Match.start(balances=BySeat(north, 300 - north), mode=mode, opening=opening)
+
+
+def steps(
+    state: Match, rng: random.Random, *, waits_ns_max: int = 0
+) -> Iterator[tuple[Match, tuple[Event, ...]]]:
+    """Play to the end: each state with the events that lead out of it.
+
+    With `waits_ns_max`, every turn is timed after a random wait, and may be lost.
+    """
+    while state.phase is not Phase.OVER:
+        if state.phase is Phase.AWAITING_DEAL:
+            ruling = deal_round(state, shuffled(rng), rng.randbytes(32))
+        else:
+            command = choose(state, legal(state), rng)
+            ruling = decide(state, command)
+            if waits_ns_max and state.budget_ns is not None and not isinstance(ruling, Refusal):
+                waited = int(rng.random() * waits_ns_max)
+                late = waited >= state.budget_ns
+                ruling = expire(state) if late else (timed(state, command, waited), *ruling)
+        assert not isinstance(ruling, Refusal), f"a listed command was refused: {ruling}"
+        yield state, ruling
+        for event in ruling:
+            state = evolve(state, event)
+
+
+def whole_match(
+    rng: random.Random, *, mode: Mode = Mode.ONLINE, waits_ns_max: int = 0
+) -> tuple[Match, Match, list[Event]]:
+    """The first state, the last one, and all events between them."""
+    first = state = start(rng, mode=mode)
+    events: list[Event] = []
+    for _, caused in steps(first, rng, waits_ns_max=waits_ns_max):
+        events += caused
+    for event in events:
+        state = evolve(state, event)
+    return first, state, events
