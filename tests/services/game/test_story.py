@@ -1,0 +1,173 @@
+"""A match as its audiences hear it, without processes: numbering, resuming, and what nobody may learn."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.deal import Deal
+from engine.event import Event, RoundDealt
+from engine.eventjson import event_to_json
+from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed
+from engine.refusal import Refusal
+from engine.tiles import DOUBLE_SIX
+from services.game.script import first_state
+from services.game.story import HISTORY_MAX, Audience, Story
+from services.storage.matches import LogRow, MatchRow, PlayerRow
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from tests.engine.randomplay import choose
+from tests.hidden import course, leaks
+
+SECOND = 10**9
+
+
+def match_row(mode: str = "rated") -> MatchRow:
+    """A match of Nadia and Samir, or of Nadia alone on one device."""
+    north = PlayerRow("nadia", "Nadia", bot=False)
+    south = north if mode == "same_device" else PlayerRow("samir", "Samir", bot=False)
+    return MatchRow(
+        match_id="00000000-0000-4000-8000-000000000001",
+        mode=mode,
+        rated=mode == "rated",
+        north=north,
+        south=south,
+        bank_ns=120 * SECOND,
+        delay_ns=10 * SECOND,
+        start_limit_ns=60 * SECOND,
+        continue_limit_ns=30 * SECOND,
+        script=None,
+        created_at=datetime(2026, 11, 29, tzinfo=UTC),
+    )
+
+
+def rulings(state: Match, rng: random.Random, commands_max: int = 2000) -> list[tuple[Event, ...]]:
+    """A random legal match, ruling by ruling, as a room would store it."""
+    stored: list[tuple[Event, ...]] = []
+    while state.phase is not Phase.OVER and len(stored) < commands_max:
+        command = choose(state, legal(state), rng)
+        decided = decide(state, command)
+        assert not isinstance(decided, Refusal), decided
+        ruling: tuple[Event, ...] = decided
+        if state.to_act is not None:
+            ruling = (timed(state, command, rng.randrange(SECOND)), *ruling)
+        for event in ruling:
+            state = evolve(state, event)
+        if state.phase is Phase.AWAITING_DEAL:
+            order = list(DOUBLE_SIX)
+            rng.shuffle(order)
+            dealt = deal_round(state, Deal.from_shuffle(order), rng.randbytes(32))
+            assert not isinstance(dealt, Refusal), dealt
+            ruling += dealt
+            for event in dealt:
+                state = evolve(state, event)
+        stored.append(ruling)
+    return stored
+
+
+def told(story: Story, audience: Audience, after: int) -> pb.WatchResponse:
+    """What a stream would say to a reader who has `after`."""
+    events = story.since(audience, after)
+    if events is None:
+        return pb.WatchResponse(snapshot=story.snapshot(audience, None))
+    return pb.WatchResponse(events=events, prompt=story.prompt(audience, None))
+
+
+@pytest.mark.parametrize("mode", ["rated", "same_device"])
+def test_no_message_holds_a_tile_its_receiver_may_not_know(mode: str) -> None:
+    """200 matches (FC-53, FC-55): every message to both seats and a spectator, events and snapshots alike."""
+    rng = random.Random(20)
+    row = match_row(mode)
+    audiences = (
+        (Audience.DEVICE, Audience.SPECTATOR)
+        if mode == "same_device"
+        else (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR)
+    )
+    messages = 0
+    for _ in range(200 if mode == "rated" else 40):
+        story = Story(row)
+        stored = rulings(story.state, rng)
+        everything = [event for ruling in stored for event in ruling]
+        states = course(first_state(row), everything)
+        salts = [event.salt for event in everything if isinstance(event, RoundDealt)]
+        for ruling in stored:
+            before = story.sequence
+            story.tell(ruling, 0)
+            for audience in audiences:
+                # The device holds both seats, but only the one whose turn it is may be on its screen.
+                actor = story.state.to_act if audience is Audience.DEVICE else audience.seat
+                mover = getattr(ruling[-1], "seat", None) if audience is Audience.DEVICE else None
+                responses = [told(story, audience, before)]
+                if rng.random() < 0.03:
+                    responses.append(told(story, audience, -1))
+                for response in responses:
+                    found = leaks(response, states, salts, actor)
+                    if found and mover is not None:
+                        found = leaks(response, states, salts, mover)
+                    assert not found
+                    messages += 1
+    assert messages > 10_000
+
+
+def test_every_audience_hears_the_same_numbers() -> None:
+    """Dense from 1, the same event under the same number, and any resume point continues exactly there."""
+    rng = random.Random(3)
+    row = match_row()
+    story = Story(row)
+    for ruling in rulings(story.state, rng, 120):
+        story.tell(ruling, 0)
+    for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
+        events = story.since(audience, 0)
+        assert events is not None
+        assert [event.sequence for event in events] == list(range(1, story.sequence + 1))
+        for after in (0, 1, story.sequence // 2, story.sequence - 1, story.sequence):
+            assert story.since(audience, after) == events[after:]
+        assert story.since(audience, story.sequence + 1) is None
+    north = story.since(Audience.NORTH, 0) or []
+    south = story.since(Audience.SOUTH, 0) or []
+    assert [event.WhichOneof("kind") for event in north] == [event.WhichOneof("kind") for event in south]
+
+
+def test_a_reader_too_far_behind_gets_a_snapshot() -> None:
+    """Kept history is bounded; what is older is in the snapshot."""
+    rng = random.Random(9)
+    story = Story(match_row())
+    while story.sequence <= HISTORY_MAX + 10:
+        story = Story(match_row())
+        for ruling in rulings(story.state, rng):
+            story.tell(ruling, 0)
+    assert story.since(Audience.NORTH, 1) is None
+    assert story.since(Audience.NORTH, story.sequence - HISTORY_MAX) is not None
+    assert story.since(Audience.NORTH, story.sequence - HISTORY_MAX - 1) is None
+
+
+def test_a_log_read_back_tells_the_same_story() -> None:
+    """A restart changes nothing: state, numbers, every audience's events and the answers given."""
+    rng = random.Random(11)
+    row = match_row()
+    live = Story(row)
+    log = []
+    for revision, ruling in enumerate(rulings(live.state, rng, 200), 1):
+        first = live.sequence + 1
+        live.tell(ruling, 0)
+        log.append(
+            LogRow(
+                revision=revision,
+                first_sequence=first,
+                last_sequence=live.sequence,
+                events=json.dumps([event_to_json(event) for event in ruling]),
+                request_id=f"r{revision}",
+                request_hash=b"hash",
+                credited_ns=None,
+                at=row.created_at,
+            )
+        )
+    again = Story.from_log(row, log)
+    assert again.state == live.state
+    assert (again.revision, again.sequence) == (len(log), live.sequence)
+    for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
+        assert again.since(audience, 0) == live.since(audience, 0)
+        assert again.snapshot(audience, None) == live.snapshot(audience, None)
+    assert again.answers["r7"].first_sequence == log[6].first_sequence
