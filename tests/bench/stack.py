@@ -1,0 +1,188 @@
+"""Accepted durable commands a second through the whole stack: real processes, real PostgreSQL with fsync.
+
+Closed loop: each player answers each question as soon as it comes. A command counts when its answer is there, which
+is after the verdict of the clock and the commit. Run alone with `python -m tests.bench.stack`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from rich.console import Console
+from rich.table import Table
+
+from services.local.postgres import EmbeddedPostgres
+from services.storage.migrate import migrate
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import match_service_pb2_grpc, table_pb2
+from tests.stack import Stack
+
+SECONDS = 8.0
+WARMUP_SECONDS = 2.0
+MATCHES = (1, 10, 50)
+
+
+@dataclass
+class Tally:
+    """What the players saw."""
+
+    counting: bool = False
+    latencies: list[float] = field(default_factory=list)
+    refused: int = 0
+
+
+def answer(prompt: table_pb2.Prompt) -> pb.Command | None:
+    """The first legal command, None when nothing is asked of this player."""
+    legal = prompt.legal
+    if legal.plays:
+        play = legal.plays[0]
+        return pb.Command(play=pb.PlaceTile(tile=play.tile, end=play.end if play.HasField("end") else None))
+    if legal.draw:
+        return pb.Command(draw=pb.Draw())
+    if legal.pass_turn:
+        return pb.Command(pass_turn=pb.Pass())
+    if legal.decline:
+        return pb.Command(decline=pb.Decline())
+    if legal.accept:
+        return pb.Command(accept=pb.Accept())
+    if legal.start:
+        return pb.Command(start=pb.Start())
+    if legal.continue_round:
+        return pb.Command(continue_round=pb.Continue())
+    return None
+
+
+async def play(
+    stub: match_service_pb2_grpc.MatchServiceStub, token: str, match_id: str, tally: Tally
+) -> None:
+    """Plays one seat to the end of the match."""
+    outbox: asyncio.Queue[pb.PlayRequest] = asyncio.Queue()
+    sent: dict[str, float] = {}
+    answered = 0
+
+    async def requests() -> AsyncIterator[pb.PlayRequest]:
+        yield pb.PlayRequest(join=pb.WatchRequest(match_id=match_id))
+        while True:
+            yield await outbox.get()
+
+    call = stub.Play(requests(), metadata=(("authorization", f"Bearer {token}"),))
+    async for response in call:
+        now = time.perf_counter()
+        for done in response.answers:
+            began = sent.pop(done.request_id)
+            if done.HasField("refused"):
+                tally.refused += 1
+            elif tally.counting:
+                tally.latencies.append(now - began)
+        news = response.news
+        prompt = news.snapshot.table.prompt if news.HasField("snapshot") else news.prompt
+        command = answer(prompt) if prompt.decision_id > answered else None
+        if command is not None:
+            answered = prompt.decision_id
+            request_id = uuid.uuid4().hex
+            sent[request_id] = time.perf_counter()
+            submit = pb.SubmitRequest(request_id=request_id, decision_id=prompt.decision_id, command=command)
+            outbox.put_nowait(pb.PlayRequest(submit=submit))
+
+
+async def keep_playing(made: Stack, number: int, tally: Tally) -> None:
+    """Two players who play match after match."""
+    north, south = f"bench-{number}-north", f"bench-{number}-south"
+    tokens = {name: made.token(name) for name in (north, south)}
+    async with grpc.aio.insecure_channel(
+        made.address("game"), options=[("grpc.use_local_subchannel_pool", 1)]
+    ) as channel:
+        stub = match_service_pb2_grpc.MatchServiceStub(channel)
+        while True:
+            request = pb.CreateMatchRequest(request_id=uuid.uuid4().hex, player_id=south)
+            created = await stub.CreateMatch(
+                request, metadata=(("authorization", f"Bearer {tokens[north]}"),)
+            )
+            await asyncio.gather(
+                *(play(stub, tokens[name], created.match_id, tally) for name in (north, south))
+            )
+
+
+async def measure(made: Stack, matches: int) -> Tally:
+    """So many matches at once, for SECONDS after a warm-up."""
+    tally = Tally()
+    tasks = [asyncio.create_task(keep_playing(made, number, tally)) for number in range(matches)]
+    try:
+        for seconds, counting in ((WARMUP_SECONDS, True), (SECONDS, False)):
+            done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+            tally.counting = counting
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return tally
+
+
+async def measure_all(sizes: tuple[int, ...], console: Console) -> Table:
+    """The table of results."""
+    table = Table(title="Accepted durable commands through the whole stack (fsync on)")
+    for column in ("matches at once", "commands/s", "p50 ms", "p99 ms", "refused"):
+        table.add_column(column, justify="right")
+    with (
+        tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as folder,
+        EmbeddedPostgres(Path(folder) / "postgres", durable=True) as server,
+    ):
+        migrate(server.url)
+        for size in sizes:
+            async with AsyncExitStack() as exits:
+                place = Path(folder) / str(size)
+                place.mkdir()
+                made = Stack(place, server.url, exits)
+                await made.start("clock", "matchmaking", "game")
+                await known_players(made, size)
+                console.print(f"  {size} matches at once for {SECONDS:.0f} s …")
+                tally = await measure(made, size)
+            took = sorted(tally.latencies)
+            quantiles = statistics.quantiles(took, n=100)
+            table.add_row(
+                str(size),
+                f"{len(took) / SECONDS:,.0f}",
+                f"{quantiles[49] * 1000:.1f}",
+                f"{quantiles[98] * 1000:.1f}",
+                str(tally.refused),
+            )
+    return table
+
+
+async def known_players(made: Stack, matches: int) -> None:
+    """Players must exist before they can be invited; earlier matches of theirs are over."""
+    database = await made.database()
+    await database.execute("truncate player cascade")
+    names = [f"bench-{number}-{seat}" for number in range(matches) for seat in ("north", "south")]
+    await database.executemany(
+        "insert into player (player_id, name) values ($1, $1)", [(name,) for name in names]
+    )
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--matches", type=int, nargs="+", default=list(MATCHES))
+    arguments = parser.parse_args()
+    console = Console()
+    console.print(
+        f"services, PostgreSQL and load share {os.cpu_count()} cores; closed loop, one Play stream a seat"
+    )
+    console.print(asyncio.run(measure_all(tuple(arguments.matches), console)))
+
+
+if __name__ == "__main__":
+    main()
