@@ -89,7 +89,7 @@ def options(table: TableState, seat: Seat) -> list[Choice]:
 
 def picture(table: TableState, seat: Seat) -> list[str]:
     """The table in a few lines of at most 78 characters."""
-    banks, other = table.prompt.clock.banks_ms, seat.opponent
+    banks, other = table.banks_ms, seat.opponent
     mine = f"you {table.balances[seat]} points, {minutes(banks[seat])}"
     theirs = f"{table.players[other].name} {table.balances[other]}, {minutes(banks[other])}"
     ends = "  ".join(f"{open_end.end} ({open_end.value})" for open_end in table.ends)

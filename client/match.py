@@ -92,6 +92,7 @@ class MatchStream:
         self._patience_seconds = patience_seconds
         self._table = resume
         # What has been received, as numbers; `_table` is what has been told.
+        self._begun = resume is not None
         self._sequence = 0 if resume is None else resume.sequence
         self._over = resume is not None and resume.outcome is not None
         self._heard = 0.0
@@ -254,7 +255,8 @@ class MatchStream:
             sequence = message.snapshot.sequence
             news.snapshot.CopyFrom(message.snapshot)
             self._over = self._over or message.snapshot.table.HasField("outcome")
-        elif sequence == 0 and (message.events or message.HasField("prompt")):
+            self._begun = True
+        elif not self._begun and (message.events or message.HasField("prompt")):
             raise _BrokenError("the stream did not begin with a snapshot")
         for event in message.events:
             if event.sequence <= sequence:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from engine.outcome import Cause, Outcome
 from engine.seats import BySeat, Seat
+from engine.state import Phase
 from engine.tiles import HAND_SIZE, End, Port, Tile
 
 if TYPE_CHECKING:
     from engine.event import Reason
-    from engine.state import DecisionKind, Phase
+    from engine.state import DecisionKind
 
 BONEYARD_SIZE = 28 - 2 * HAND_SIZE
 
@@ -133,6 +134,8 @@ class TableState:
     bank_ms: int
     delay_ms: int
     balances: BySeat[int]
+    banks_ms: BySeat[int] = field(compare=False)
+    """As of the last turn that ended; rounded down."""
     round_no: int
     hand: tuple[Tile, ...]
     """The own tiles, sorted."""
@@ -260,9 +263,11 @@ def round_blocked(table: TableState, hand_totals: BySeat[int]) -> TableState:
 def match_ended(table: TableState, outcome: Outcome) -> TableState:
     """The end; nothing is asked of anybody any more."""
     transfer = table.last_transfer if outcome.cause is Cause.BALANCE else None
+    over = replace(table.prompt, to_act=None, kind=None, legal=NOTHING, phase=Phase.OVER)
     return replace(
         table,
         outcome=outcome,
+        prompt=over,
         last_transfer=transfer,
         bidder=None,
         standing_bid=0,
@@ -270,9 +275,14 @@ def match_ended(table: TableState, outcome: Outcome) -> TableState:
     )
 
 
+def turn_timed(table: TableState, seat: Seat, bank_ms: int) -> TableState:
+    """A command was charged for its time."""
+    return replace(table, banks_ms=table.banks_ms.put(seat, bank_ms))
+
+
 def prompted(table: TableState, prompt: Prompt) -> TableState:
     """The question after the events."""
-    return replace(table, prompt=prompt)
+    return replace(table, prompt=prompt, banks_ms=prompt.clock.banks_ms)
 
 
 def numbered(table: TableState, sequence: int) -> TableState:

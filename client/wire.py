@@ -164,16 +164,18 @@ def table_from_pb(snapshot: match_service_pb2.Snapshot, now: float) -> TableStat
     """A whole table."""
     table = snapshot.table
     layout = table.layout
+    prompt = prompt_from_pb(table.prompt, now)
     return TableState(
         match_id=table.match_id,
         sequence=snapshot.sequence,
-        seat=seat_from_pb(table.seat),
+        seat=None if table.same_device else seat_from_pb(table.seat),
         players=BySeat(player_from_pb(table.north), player_from_pb(table.south)),
         rated=table.rated,
         same_device=table.same_device,
         bank_ms=table.bank_ms,
         delay_ms=table.delay_ms,
         balances=BySeat(table.balances.north, table.balances.south),
+        banks_ms=prompt.clock.banks_ms,
         round_no=table.round,
         hand=tuple(sorted(tiles_from_pb(table.hand))),
         tiles=BySeat(table.north_tiles, table.south_tiles),
@@ -190,7 +192,7 @@ def table_from_pb(snapshot: match_service_pb2.Snapshot, now: float) -> TableStat
         commitment=table.commitment,
         hand_totals=_totals(table.hand_totals) if table.HasField("hand_totals") else None,
         outcome=outcome_from_pb(table.outcome) if table.HasField("outcome") else None,
-        prompt=prompt_from_pb(table.prompt, now),
+        prompt=prompt,
     )
 
 
@@ -237,7 +239,10 @@ def _evolve(table: TableState, event: event_pb2.MatchEvent) -> TableState:
             return fold.round_blocked(table, _totals(event.round_blocked.hand_totals))
         case "match_ended":
             return fold.match_ended(table, outcome_from_pb(event.match_ended.outcome))
-        case "turn_timed" | None:
+        case "turn_timed":
+            timed = event.turn_timed
+            return fold.turn_timed(table, some_seat_from_pb(timed.seat), timed.bank_ms)
+        case None:
             return table
         case unknown:
             assert_never(unknown)

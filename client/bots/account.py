@@ -46,7 +46,7 @@ class Account:
         """The lines these news complete: one when a round has ended, or the match in the middle of one."""
         lines = []
         if news.snapshot and not news.events:
-            self._balances, self._banks_ms = news.table.balances, news.table.prompt.clock.banks_ms
+            self._balances, self._banks_ms = news.table.balances, news.table.banks_ms
         for event in news.events:
             # What settles a round comes with its end; the first thing after that is a press of Continue.
             if event.WhichOneof("kind") in ("continued", "hand_dealt"):

@@ -70,7 +70,7 @@ async def _paired(one: Client, other: Client) -> tuple[MatchHandle, MatchHandle 
 
 
 def _result(table: TableState, rounds: int, seconds: float) -> list[str]:
-    banks = table.prompt.clock.banks_ms
+    banks = table.banks_ms
     figures = [
         f"{table.players[seat].name} {table.balances[seat]} points, {minutes(banks[seat])} left"
         for seat in SEATS
