@@ -122,8 +122,8 @@ class MatchClock:
             return self._void_again()
         opened = self._opened
         if opened is None or message.key.decision_no != self.decision_no:
-            expected = str(self.decision_no)
-            return self._contradicts(message.key, "decision_no", expected, str(message.key.decision_no), now)
+            fault = Fault("decision_no", str(self.decision_no), str(message.key.decision_no))
+            return self._contradicts(message.key, fault, now)
         if self.state is State.FORFEIT:
             if self._proven_here and message.arrive_ns < self.deadline_ns:
                 fault = Fault("arrive_ns", f">= {self.deadline_ns}", str(message.arrive_ns))
