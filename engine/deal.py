@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SALT_SIZE: Final = 32
 """Bytes of salt in a commitment."""
 
+_SIZES: Final = (HAND_SIZE, HAND_SIZE, len(DOUBLE_SIX) - 2 * HAND_SIZE)
 _IN_ORDER: Final = attrgetter("id")
 
 
@@ -32,11 +33,12 @@ class Deal:
     boneyard: tuple[Tile, ...]
 
     def __post_init__(self) -> None:
-        expected = (("north", HAND_SIZE), ("south", HAND_SIZE), ("boneyard", len(DOUBLE_SIX) - 2 * HAND_SIZE))
-        for name, size in expected:
-            if (found := len(getattr(self, name))) != size:
-                msg = f"{name} has {found} tiles instead of {size}"
-                raise ValueError(msg)
+        sizes = len(self.north), len(self.south), len(self.boneyard)
+        if sizes != _SIZES:
+            names = ("north", "south", "boneyard")
+            name, found, size = next(x for x in zip(names, sizes, _SIZES, strict=True) if x[1] != x[2])
+            msg = f"{name} has {found} tiles instead of {size}"
+            raise ValueError(msg)
         everything = (*self.north, *self.south, *self.boneyard)
         if tile_set(everything) != ALL_TILES:
             twice = next(tile for tile in everything if everything.count(tile) > 1)
@@ -75,8 +77,8 @@ def commitment(deal: Deal, salt: bytes) -> str:
     if len(salt) != SALT_SIZE:
         msg = f"the salt has {len(salt)} bytes instead of {SALT_SIZE}"
         raise ValueError(msg)
-    lines = ["spectacular-bid deal 1"]
-    for name, tiles in (("north", deal.north), ("south", deal.south), ("boneyard", deal.boneyard)):
-        lines.append(" ".join([name, *(tile.text for tile in tiles)]))
-    text = "\n".join(lines) + "\n"
+    north, south, boneyard = (
+        " ".join([tile.text for tile in tiles]) for tiles in (deal.north, deal.south, deal.boneyard)
+    )
+    text = f"spectacular-bid deal 1\nnorth {north}\nsouth {south}\nboneyard {boneyard}\n"
     return hashlib.sha256(salt + text.encode("ascii")).hexdigest()

@@ -80,25 +80,29 @@ class Layout(NamedTuple):
             return ((line_a, line_a.counts), (line_b, 0))
         return tuple((end, end.counts) for end in self.ends)
 
-    def fault(self, tile: Tile, end: End | None) -> Refusal | None:
-        """Why this tile cannot be joined there, or None. First reason first, as in `Refusal`."""
-        if end is None:
-            return Refusal.END_MISSING
-        if end not in self.ends:
-            closed = end.tile is self.spinner and end.port in _BRANCHES and _has_line(self.ends, end.tile)
-            return Refusal.BRANCH_CLOSED if closed else Refusal.END_NOT_OPEN
-        return None if tile.bit & end.fits else Refusal.TILE_DOES_NOT_FIT
-
-    def joined(self, tile: Tile, end: End) -> tuple[Port, int]:
-        """What a legal join comes to: the port of the tile that touches the layout, and the count afterwards."""
+    def joined(self, tile: Tile, end: End | None) -> tuple[Port, int] | None:
+        """What joining this tile there comes to: the port of the tile that touches the layout, and the count
+        afterwards. None when it cannot be joined; `fault` says why."""
+        if end is None or end not in self.ends:
+            return None
         join = _JOINS[end.value][tile.id]
-        assert join is not None, "the tile fits"
+        if join is None:
+            return None
         port, exposed = join
         count = self.total + exposed.counts - end.counts
         # An opening double goes on counting, once, until its second line is filled (rule 3.5).
         if self.spinner is not None and len(self.placements) == 1:
             count += end.counts
         return port, count
+
+    def fault(self, end: End | None) -> Refusal:
+        """Why a tile that cannot be joined there cannot. First reason first, as in `Refusal`."""
+        if end is None:
+            return Refusal.END_MISSING
+        if end in self.ends:
+            return Refusal.TILE_DOES_NOT_FIT
+        closed = end.tile is self.spinner and end.port in _BRANCHES and _has_line(self.ends, end.tile)
+        return Refusal.BRANCH_CLOSED if closed else Refusal.END_NOT_OPEN
 
     def place(self, tile: Tile, end: End | None, count: int) -> Layout:
         """The layout after a legal placement, which made this count; end is None for the opening tile."""

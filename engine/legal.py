@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.auction import bid_range
-from engine.seats import SEATS
+from engine.seats import NORTH, SEATS
 from engine.state import Match, Phase
 from engine.tiles import ENDS, tiles_of
 
@@ -46,8 +46,6 @@ _NOTHING_ELSE: Final = NOTHING[1:]
 _DRAW: Final = Legal(draw=True)
 _PASS: Final = Legal(pass_=True)
 _DECLINE: Final = Legal(decline=True)
-_AUCTION: Final = Phase.AUCTION
-_OPENING: Final = Phase.OPENING
 
 
 _PLAYS: Final = {end: {tile.bit: (tile, end) for tile in tiles_of(end.fits)} for end in ENDS}
@@ -59,14 +57,10 @@ def legal(state: Match) -> Legal:
     seat = state.to_act
     if seat is None:
         return _legal_without_turn(state)
-    hand = state.hand(seat)
-    phase = state.phase
-    if phase is _AUCTION:
-        return _legal_in_auction(state, seat)
-    if phase is _OPENING:
-        tiles = tiles_of(hand) if state.forced_tile is None else (state.forced_tile,)
-        return Legal(tuple((tile, None) for tile in tiles))
     layout = state.layout
+    if not layout.ends:
+        return _legal_before_opening(state, seat)
+    hand = state.north_hand if seat is NORTH else state.south_hand
     # Before the draw nothing fitted: when the drawn tile does, it is the only one (rule 4.3).
     if hand & layout.fits:
         plays: list[tuple[Tile, End | None]] = []
@@ -82,7 +76,10 @@ def legal(state: Match) -> Legal:
     return _DRAW if state.boneyard else _PASS
 
 
-def _legal_in_auction(state: Match, seat: Seat) -> Legal:
+def _legal_before_opening(state: Match, seat: Seat) -> Legal:
+    if state.phase is Phase.OPENING:
+        tiles = tiles_of(state.hand(seat)) if state.forced_tile is None else (state.forced_tile,)
+        return Legal(tuple((tile, None) for tile in tiles))
     assert state.jockey is not None, "an auction has a jockey"
     bids = bid_range(seat, state.jockey, state.standing_bid, state.balances[seat])
     if state.standing_bid is None:

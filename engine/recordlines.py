@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FORMAT: Final = 1
+_DIGITS_MAX: Final = 1000
 _INSTANT_MAX: Final = 2**63 - 1
 """Instants are 64-bit nanoseconds everywhere else, some 292 years."""
 
@@ -172,6 +173,7 @@ def _json(raw: bytes) -> Any:
         return json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=_object,
+            parse_int=_whole,
             parse_float=_no_fractions,
             parse_constant=_no_fractions,
         )
@@ -189,6 +191,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) != len(pairs):
         raise ValueError("the same key stands twice in one object")
     return data
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError("a number is too long")
+    return int(digits)
 
 
 def _no_fractions(text: str) -> NoReturn:

@@ -64,17 +64,17 @@ def decide(state: Match, command: Command) -> Ruling:
     """Answer one command: the events it causes, or the first reason for which it changes nothing."""
     match command:
         case Play():
-            return _not_to_act(state, command.seat) or _play(state, command)
+            if state.to_act is not command.seat:
+                return _not_to_act(state, command.seat)
+            return _play(state, command)
         case Draw():
-            return _not_to_act(state, command.seat) or _draw(state, command)
-        case Pass():
-            return _not_to_act(state, command.seat) or _pass(state, command)
-        case Bid():
-            return _not_to_act(state, command.seat) or _bid(state, command)
-        case Accept():
-            return _not_to_act(state, command.seat) or _accept(state, command)
-        case Decline():
-            return _not_to_act(state, command.seat) or _decline(state, command)
+            if state.to_act is not command.seat:
+                return _not_to_act(state, command.seat)
+            return _draw(state, command)
+        case Pass() | Bid() | Accept() | Decline():
+            if state.to_act is not command.seat:
+                return _not_to_act(state, command.seat)
+            return _pass(state, command) if isinstance(command, Pass) else _speak(state, command)
         case Start():
             if state.phase is Phase.AWAITING_START:
                 return Refusal.ALREADY_PRESSED if command.seat in state.pressed else (Started(command.seat),)
@@ -139,10 +139,8 @@ def cancel(state: Match, no_shows: Iterable[Seat]) -> tuple[Event, ...]:
     return (MatchEnded(Outcome(None, Cause.CANCELLED, " ".join(no_shows))),)
 
 
-def _not_to_act(state: Match, seat: Seat) -> Refusal | None:
-    """Why this seat may not take a turn now, or None."""
-    if state.to_act is seat:
-        return None
+def _not_to_act(state: Match, seat: Seat) -> Refusal:
+    """Why this seat, which is not to act, may not take a turn now."""
     gate = _GATES.get(state.phase)
     if gate is not None:
         return gate
@@ -160,32 +158,26 @@ def _reveal(state: Match, command: Reveal) -> Ruling:
     return (Revealed(command.seat, state.hands[command.seat]),)
 
 
-def _bid(state: Match, command: Bid) -> Ruling:
+def _speak(state: Match, command: Bid | Accept | Decline) -> Ruling:
+    """One word in the auction (rules 5.2 to 5.8)."""
     if state.phase is not _AUCTION:
         return Refusal.NO_AUCTION
-    seat = command.seat
-    fault = auction.bid_fault(command.amount, seat, _jockey(state), state.standing_bid, state.balances[seat])
-    return fault or (BidMade(seat, command.amount),)
-
-
-def _accept(state: Match, _: Accept) -> Ruling:
-    if state.phase is not _AUCTION:
-        return Refusal.NO_AUCTION
-    bid = state.standing_bid
-    if bid is None:
-        return Refusal.NO_BID_STANDS
-    waived = auction.discount(bid.seat, _jockey(state), bid.amount)
-    price = bid.amount - waived
-    won = OpeningWon(bid.seat, price, waived)
-    return (won, *_transfer(state, bid.seat.opponent, price, Reason.AUCTION))
-
-
-def _decline(state: Match, _: Decline) -> Ruling:
-    if state.phase is not _AUCTION:
-        return Refusal.NO_AUCTION
-    if state.standing_bid is not None:
-        return Refusal.BID_STANDS
-    return (OpeningWon(_jockey(state), 0, 0),)
+    jockey, bid = _jockey(state), state.standing_bid
+    match command:
+        case Bid(seat, amount):
+            fault = auction.bid_fault(amount, seat, jockey, bid, state.balances[seat])
+            return fault or (BidMade(seat, amount),)
+        case Accept():
+            if bid is None:
+                return Refusal.NO_BID_STANDS
+            waived = auction.discount(bid.seat, jockey, bid.amount)
+            price = bid.amount - waived
+            won = OpeningWon(bid.seat, price, waived)
+            return (won, *_transfer(state, bid.seat.opponent, price, Reason.AUCTION))
+        case Decline():
+            return Refusal.BID_STANDS if bid is not None else (OpeningWon(jockey, 0, 0),)
+        case _:
+            assert_never(command)
 
 
 def _jockey(state: Match) -> Seat:
@@ -212,15 +204,16 @@ def _play(state: Match, command: Play) -> Ruling:
         if state.drawn_tile is not None and tile is not state.drawn_tile:
             return Refusal.MUST_PLAY_DRAWN_TILE
         layout = state.layout
-        fault = layout.fault(tile, end)
-        if fault is not None:
-            return fault
-        assert end is not None, "the layout demands an end"
-        joined, count = layout.joined(tile, end)
+        join = layout.joined(tile, end)
+        if join is None:
+            return layout.fault(end)
+        joined, count = join
     placed = _new(TilePlaced, (seat, tile, end, joined, count))
     due = score(count)
-    moves = _transfer(state, seat, due, Reason.SCORE) if due else ()
-    if hand == tile.bit and len(moves) < 2:  # a match that is over has no next round (rule 7.8)
+    if due == 0:
+        return (placed,) if hand != tile.bit else (placed, RoundWentOut(seat))
+    moves = _transfer(state, seat, due, Reason.SCORE)
+    if hand == tile.bit and len(moves) == 1:  # a match that is over has no next round (rule 7.8)
         return (placed, *moves, RoundWentOut(seat))
     return (placed, *moves)
 

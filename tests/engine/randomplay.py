@@ -67,9 +67,9 @@ def choose(state: Match, allowed: Legal, rng: random.Random) -> Command:
     seat = state.to_act
     if seat is None:
         return next(commands(state, allowed))
-    if allowed.play:
-        tile, end = allowed.play[int(rng.random() * len(allowed.play))]
-        return Play(seat, tile, end)
+    plays = allowed.play
+    if plays:
+        return Play(seat, *plays[int(rng.random() * len(plays))])
     if allowed.draw:
         return Draw(seat)
     if allowed.pass_:

@@ -115,8 +115,9 @@ def layout(*steps: Step) -> Layout:
     table = EMPTY
     for name, at in steps:
         tile, end = Tile.parse(name), None if at is None else End.parse(at)
-        count = tile.pips if end is None else table.joined(tile, end)[1]
-        table = table.place(tile, end, count)
+        join = table.joined(tile, end)
+        assert end is None or join is not None, f"{name} cannot be joined to {at}"
+        table = table.place(tile, end, tile.pips if join is None else join[1])
     return table
 
 
