@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, assert_never
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from engine import clock
 from engine.clock import SECOND
 from services.common.logs import get_logger
 from services.game.livetime import LiveTime
@@ -364,14 +365,19 @@ class ClockLink:
                 listener.on_mismatch(message)
             case _ if opened is None or opened.key != message.key:
                 pass  # said before it knew that the decision is over
+            case m.Armed() if not _fits(opened, message):
+                pass  # said of the part of this turn before a draw
             case m.Armed():
                 self._settle_resume(governed, opened, message)
                 listener.on_armed(message)
             case m.Verdict():
-                if governed.arrival is None or governed.verdict == message:
+                pending = governed.arrival
+                if pending is None or governed.verdict == message:
                     return
+                if pending.command_id != message.command_id:
+                    return  # a repeat of the verdict on the draw before
                 governed.verdict = message
-                waited = self._live.mark() - governed.arrival.arrive_ns
+                waited = self._live.mark() - pending.arrive_ns
                 self._metrics.verdict_seconds.observe(max(0, waited) / SECOND)
                 listener.on_verdict(message)
             case m.Probe():
@@ -392,3 +398,9 @@ class ClockLink:
                 credited_total_ns=opened.credited_total_ns + armed.credited_ns,
                 outage_hint_ns=0,
             )
+
+
+def _fits(opened: m.Open, armed: m.Armed) -> bool:
+    """Whether it speaks of this part of the turn; all parts of a turn have the same key."""
+    deadline = clock.deadline(opened.start_ns, armed.consumed_ns, opened.bank_ns, opened.delay_ns)
+    return armed.deadline_ns == deadline
