@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.auction import BID_MIN, DISCOUNT
+from engine.auction import DISCOUNT
 from engine.command import Accept, Bid, Continue, Decline, Draw, Pass, Play, Start
 from engine.points import UNIT
 
@@ -86,7 +86,5 @@ def _speak(table: TableState, seat: Seat) -> Command:
     # The jockey's discount makes its bids cheaper than they look (rule 5.5).
     bid_max = price_max + (DISCOUNT if seat is table.jockey else 0)
     if bid is not None and bid.lowest <= bid_max:
-        # A first bid just under the worth invites fewer raises than the least one.
-        first = min(bid_max - UNIT, bid.highest)
-        return Bid(seat, max(bid.lowest, first) if bid.lowest == BID_MIN else bid.lowest)
+        return Bid(seat, bid.lowest)
     return Accept(seat) if table.prompt.legal.accept else Decline(seat)
