@@ -2,6 +2,8 @@
 
 One accepted command causes one to five of them, in the order in which they took effect. Some hold secrets (a deal,
 a drawn tile): they leave the service through `engine.view.redact` and no other way.
+
+The three that make up most of every match are named tuples, made in a third of the time of the others.
 """
 
 from __future__ import annotations
@@ -83,8 +85,7 @@ class OpeningWon:
     """How much of the winning bid was waived: up to 15 for the jockey, else 0 (rule 5.5)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PointsMoved:
+class PointsMoved(NamedTuple):
     """Points went from one seat to the other."""
 
     to: Seat
@@ -96,10 +97,7 @@ class PointsMoved:
 
 
 class TilePlaced(NamedTuple):
-    """A tile was placed.
-
-    By far the most frequent event, hence a named tuple: one is made in a third of the time.
-    """
+    """A tile was placed."""
 
     seat: Seat
     tile: Tile
@@ -111,8 +109,7 @@ class TilePlaced(NamedTuple):
     """All counted ends added up, after this placement (rule 3.6)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileDrawn:
+class TileDrawn(NamedTuple):
     """A tile went from the boneyard into a hand. Secret but for the seat."""
 
     seat: Seat

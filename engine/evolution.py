@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from engine.event import Event
     from engine.seats import Seat
+    from engine.tiles import Tile
 
 _ONLINE: Final = Mode.ONLINE
 _PLAYING: Final = Phase.PLAYING
@@ -155,19 +156,21 @@ def _turn(state: Match, seat: Seat | None) -> dict[str, Any]:
 
 
 def _dealt(state: Match, event: RoundDealt) -> Match:
+    north_hand, south_hand = tile_set(event.deal.north), tile_set(event.deal.south)
+    forced: Tile | None = None
     if state.jockey is not None:
-        phase, seat, forced = Phase.AUCTION, state.jockey.opponent, None
+        phase, seat = Phase.AUCTION, state.jockey.opponent
     else:
         phase = Phase.OPENING
-        seat, forced = ranked_opening(event.deal)
+        seat, forced = ranked_opening(north_hand, south_hand)
     return _with(
         state,
         phase=phase,
         round_no=event.round_no,
         forced_tile=forced,
         passes=0,
-        north_hand=tile_set(event.deal.north),
-        south_hand=tile_set(event.deal.south),
+        north_hand=north_hand,
+        south_hand=south_hand,
         boneyard=event.deal.boneyard,
         layout=EMPTY,
         last_transfer=None,

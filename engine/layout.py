@@ -125,7 +125,8 @@ class Layout(NamedTuple):
             left += _BRANCH_ENDS[spinner]  # both lines are filled (rule 3.4)
             fits |= end.fits
         placement = _new(Placement, (tile, end, port))
-        return _new(Layout, ((*placements, placement), tuple(left), spinner, count, fits))
+        placements += (placement,)
+        return _new(Layout, (placements, tuple(left), spinner, count, fits))
 
 
 def _has_line(ends: Iterable[End], spinner: Tile) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.auction import bid_range
 from engine.seats import NORTH, SEATS
 from engine.state import Match, Phase
-from engine.tiles import ENDS, tiles_of
+from engine.tiles import ENDS, tile_set, tiles_of
 
 if TYPE_CHECKING:
     from engine.auction import BidRange
     from engine.seats import Seat
-    from engine.tiles import End, Tile
+    from engine.tiles import End, Tile, TileSet
 
 Plays = tuple[tuple["Tile", "End | None"], ...]
 """Tiles with the end each may be joined to; None for an opening tile."""
@@ -48,8 +49,16 @@ _PASS: Final = Legal(pass_=True)
 _DECLINE: Final = Legal(decline=True)
 
 
-_PLAYS: Final = {end: {tile.bit: (tile, end) for tile in tiles_of(end.fits)} for end in ENDS}
-"""The play of each tile that fits at an end, by the set of that tile alone."""
+def _plays_at(end: End) -> dict[TileSet, Plays]:
+    """The plays at one end for each set of tiles that all fit there: seven tiles, hence 128 sets."""
+    fitting = tiles_of(end.fits)
+    pairs = [(tile, end) for tile in fitting]
+    sets = (chosen for size in range(len(pairs) + 1) for chosen in combinations(pairs, size))
+    return {tile_set(tile for tile, _ in chosen): chosen for chosen in sets}
+
+
+# A hand is a number, so the plays at an end are looked up, not searched for.
+_PLAYS: Final = {end: _plays_at(end) for end in ENDS}
 
 
 def legal(state: Match) -> Legal:
@@ -63,16 +72,10 @@ def legal(state: Match) -> Legal:
     hand = state.north_hand if seat is NORTH else state.south_hand
     # Before the draw nothing fitted: when the drawn tile does, it is the only one (rule 4.3).
     if hand & layout.fits:
-        plays: list[tuple[Tile, End | None]] = []
+        plays: Plays = ()
         for end in layout.ends:
-            fitting = hand & end.fits
-            if fitting:
-                plays_at = _PLAYS[end]
-                while fitting:
-                    tile = fitting & -fitting
-                    plays.append(plays_at[tile])
-                    fitting ^= tile
-        return _new(Legal, (tuple(plays), *_NOTHING_ELSE))
+            plays += _PLAYS[end][hand & end.fits]
+        return _new(Legal, (plays,) + _NOTHING_ELSE)  # noqa: RUF005 - unpacking makes a list on the way
     return _DRAW if state.boneyard else _PASS
 
 

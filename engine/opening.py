@@ -9,9 +9,8 @@ from engine.seats import NORTH, SOUTH
 from engine.tiles import DOUBLE_SIX
 
 if TYPE_CHECKING:
-    from engine.deal import Deal
     from engine.seats import Seat
-    from engine.tiles import Tile
+    from engine.tiles import Tile, TileSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,10 @@ def _rank(tile: Tile) -> tuple[bool, int, int]:
     return tile.is_double, tile.pips, tile.high
 
 
-_RANKS: Final = {tile: _rank(tile) for tile in DOUBLE_SIX}
+_BY_RANK: Final = sorted(DOUBLE_SIX, key=_rank, reverse=True)
 
 
-def ranked_opening(deal: Deal) -> tuple[Seat, Tile]:
-    """The seat that must open this deal, and the very tile it must open with."""
-    tile = max((*deal.north, *deal.south), key=_RANKS.__getitem__)
-    return (NORTH if tile in deal.north else SOUTH), tile
+def ranked_opening(north: TileSet, south: TileSet) -> tuple[Seat, Tile]:
+    """The seat that must open with these hands, and the very tile it must open with."""
+    tile = next(tile for tile in _BY_RANK if tile.bit & (north | south))
+    return (NORTH if tile.bit & north else SOUTH), tile

@@ -49,6 +49,8 @@ _new: Final = tuple.__new__
 _AUCTION: Final = Phase.AUCTION
 _OPENING: Final = Phase.OPENING
 
+_SCORE: Final = Reason.SCORE
+
 _GATES: Final = {
     Phase.OVER: Refusal.MATCH_OVER,
     Phase.AWAITING_START: Refusal.NOT_STARTED,
@@ -212,7 +214,7 @@ def _play(state: Match, command: Play) -> Ruling:
     due = score(count)
     if due == 0:
         return (placed,) if hand != tile.bit else (placed, RoundWentOut(seat))
-    moves = _transfer(state, seat, due, Reason.SCORE)
+    moves = _transfer(state, seat, due, _SCORE)
     if hand == tile.bit and len(moves) == 1:  # a match that is over has no next round (rule 7.8)
         return (placed, *moves, RoundWentOut(seat))
     return (placed, *moves)
@@ -258,7 +260,7 @@ def _transfer(state: Match, to: Seat, due: int, reason: Reason) -> tuple[Event, 
     """Move points; the match is over when that takes the payer's last (rules 1.2, 1.3). Nothing when none are due."""
     if due == 0:
         return ()
-    balance = state.balances[to.opponent]
+    balance = state.balances.south if to is NORTH else state.balances.north
     moved = PointsMoved(to, due, payable(due, balance), reason)
     if due >= balance:
         return (moved, MatchEnded(Outcome(to, Cause.BALANCE)))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.event import Event
 
 SALT = bytes(32)
+OVER, AWAITING_DEAL = Phase.OVER, Phase.AWAITING_DEAL
 SECONDS = 8.0
 TURN_SECONDS = 0.25
 
@@ -43,8 +44,8 @@ def play_engine(rng: random.Random) -> int:
     """One random match; how many commands it took."""
     state = Match.start()
     commands = 0
-    while state.phase is not Phase.OVER:
-        if state.phase is Phase.AWAITING_DEAL:
+    while (phase := state.phase) is not OVER:
+        if phase is AWAITING_DEAL:
             ruling = deal_round(state, shuffled(rng), SALT)
         else:
             ruling = decide(state, choose(state, legal(state), rng))
@@ -121,7 +122,7 @@ def rate(play: Callable[[], int]) -> float:
 def measure(seconds: float = SECONDS) -> list[Figure]:
     """All figures; the peer's is left out when it is not installed."""
     rng = random.Random(6)
-    recorded = record_matches(rng, 30)
+    recorded = record_matches(rng, 4)
     players: dict[str, tuple[Callable[[], int], str]] = {
         "engine: legal + choice + decide + evolve": (lambda: play_engine(rng), "commands"),
         "engine: legal + decide + evolve alone": (lambda: run_engine(rng.choice(recorded)), "commands"),

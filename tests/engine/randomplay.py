@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.command import Accept, Bid, Command, Continue, Decline, Draw, Pass, Play, Reveal, Start
+from engine.command import Accept, Bid, Command, Continue, Decline, Draw, Pass, Play, Resign, Reveal, Start
 from engine.deal import Deal
 from engine.match import (
     RANKED,
@@ -22,8 +22,8 @@ from engine.match import (
     timed,
 )
 from engine.refusal import Refusal
-from engine.seats import BySeat
-from engine.tiles import DOUBLE_SIX
+from engine.seats import SEATS, BySeat
+from engine.tiles import DOUBLE_SIX, ENDS
 
 if TYPE_CHECKING:
     import random
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from engine.event import Event
 
-RAISE_AT_MOST = 4
-"""How many steps above the minimum a random bid goes, so that auctions neither explode nor bore."""
+BIDS = 0.6
+"""How often a random seat bids where it may."""
 
 
 def bids(allowed: BidRange) -> range:
@@ -66,7 +66,7 @@ def choose(state: Match, allowed: Legal, rng: random.Random) -> Command:
     """A random legal command. There is always one while a decision is open."""
     seat = state.to_act
     if seat is None:
-        return next(commands(state, allowed))
+        return _press(allowed)
     plays = allowed.play
     if plays:
         return Play(seat, *plays[int(rng.random() * len(plays))])
@@ -74,14 +74,34 @@ def choose(state: Match, allowed: Legal, rng: random.Random) -> Command:
         return Draw(seat)
     if allowed.pass_:
         return Pass(seat)
-    options: list[Command] = []
-    if allowed.accept:
-        options.append(Accept(seat))
-    if allowed.decline:
-        options.append(Decline(seat))
-    if allowed.bid is not None:
-        options += [Bid(seat, amount) for amount in bids(allowed.bid)[:RAISE_AT_MOST]]
-    return options[int(rng.random() * len(options))]
+    # In the auction: most often the word that ends it, so that auctions neither explode nor bore.
+    if allowed.bid is not None and rng.random() < BIDS:
+        steps_up = int(rng.random() ** 4 * len(bids(allowed.bid)))
+        return Bid(seat, bids(allowed.bid)[steps_up])
+    return Accept(seat) if allowed.accept else Decline(seat)
+
+
+def _press(allowed: Legal) -> Command:
+    if allowed.start:
+        return Start(allowed.start[0])
+    if allowed.continue_:
+        return Continue(allowed.continue_[0])
+    assert allowed.reveal is not None, "something is legal"
+    return Reveal(allowed.reveal)
+
+
+def anything(rng: random.Random) -> Command:
+    """A random command, most likely an illegal one."""
+    seat = rng.choice(SEATS)
+    number = rng.randrange(20)
+    if number < len(_SIMPLE):
+        return _SIMPLE[number](seat)
+    if number < 12:
+        return Bid(seat, rng.randrange(-5, 330))
+    return Play(seat, rng.choice(DOUBLE_SIX), rng.choice((None, *ENDS)))
+
+
+_SIMPLE = (Start, Continue, Reveal, Accept, Decline, Draw, Pass, Resign)
 
 
 def shuffled(rng: random.Random) -> Deal:
