@@ -78,6 +78,7 @@ class Room:
         self._judgement: asyncio.Future[Verdict | Timeout | Void | Stale | Mismatch] | None = None
         self._decision: OpenDecision | None = None
         self._limit_at: float | None = None
+        self._answering: Asked | None = None
         self._listeners: set[asyncio.Event] = set()
         self._log = get_logger().bind(match_id=story.row.match_id, fence=fence)
         self.news = 0
@@ -88,11 +89,7 @@ class Room:
     def ask(self, asked: Asked) -> None:
         """Puts a command in line. Raises ServiceError when the line is full or the match is not played here."""
         if self.held:
-            raise ServiceError(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                "MATCH_HELD",
-                "the match is held because of an internal fault",
-            )
+            raise _held()
         if self.closed and not self.story.over:
             raise try_again("the match is moving to another process")
         if len(self._inbox) >= INBOX_MAX:
@@ -182,8 +179,21 @@ class Room:
             self.held = True
             self._shell.rooms_held.inc()
             self._log.exception("room_held", revision=self.story.revision)
+            if self._answering is not None and not self._answering.answer.done():
+                self._answering.answer.set_result(_held())
         finally:
             self._shell.rooms_live.dec()
+            self._leave()
+
+    async def give_up(self) -> None:
+        """Voids a held match, since nobody will go on with it: no earlier than a match may be held."""
+        await asyncio.sleep(self._shell.policy.hold_max_ns / clock.SECOND)
+        try:
+            await self._void("internal_fault", None, {"revision": self.story.revision})
+        except Exception:  # noqa: BLE001 - the same fault again: operators have the log
+            self._log.exception("room_not_voided", revision=self.story.revision)
+        else:
+            self.held = False
             self._leave()
 
     def _leave(self) -> None:
@@ -193,13 +203,16 @@ class Room:
             self._shell.clock.close(self.story.row.match_id, self.fence, state.outcome.cause)
         for message in self._inbox:
             if isinstance(message, Asked) and not message.answer.done():
-                message.answer.set_result(
-                    repeated(self.story, message) or refusal_error(Refusal.MATCH_OVER)
-                    if self.story.over
-                    else try_again("the match is moving to another process")
-                )
+                message.answer.set_result(self._parting_answer(message))
         self._inbox.clear()
         self._announce()
+
+    def _parting_answer(self, asked: Asked) -> Answer:
+        if self.held:
+            return _held()
+        if not self.story.over:
+            return try_again("the match is moving to another process")
+        return repeated(self.story, asked) or refusal_error(Refusal.MATCH_OVER)
 
     async def _next(self) -> Message | None:
         """The next message; None when the start or continue limit is reached first (rule 7.2)."""
@@ -218,9 +231,11 @@ class Room:
     async def _handle(self, message: Message) -> None:
         match message:
             case Asked():
+                self._answering = message
                 answer = await self._answer(message)
                 if not message.answer.done():
                     message.answer.set_result(answer)
+                self._answering = None
             case Probed():
                 if self._current(message.probe.key):
                     self._shell.clock.probe_reply(
@@ -439,3 +454,9 @@ class Room:
         self.news += 1
         for wake in self._listeners:
             wake.set()
+
+
+def _held() -> ServiceError:
+    return ServiceError(
+        grpc.StatusCode.FAILED_PRECONDITION, "MATCH_HELD", "the match is held because of an internal fault"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
 import grpc
 
@@ -49,7 +49,7 @@ class Rooms:
         Raises ServiceError: MATCH_NOT_FOUND, or WRONG_ADDRESS when another process owns the match.
         """
         room = self._rooms.get(match_id)
-        if room is not None and (not room.closed or room.story.over):
+        if room is not None and (not room.closed or room.held or room.story.over):
             return room
         finished = self._finished.get(match_id)
         if finished is not None:
@@ -97,10 +97,16 @@ class Rooms:
             return None
         opening = self._opening.get(match_id)
         if opening is None:
-            opening = self._tasks.create_task(self._open(match_id, fence), name=f"open {match_id}")
+            # Not of the task group: what goes wrong here is the callers' to hear, and nobody else's.
+            opening = asyncio.create_task(self._open(match_id, fence), name=f"open {match_id}")
             self._opening[match_id] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(match_id, None))
+            opening.add_done_callback(lambda task: self._opened(match_id, task))
         return await asyncio.shield(opening)
+
+    def _opened(self, match_id: str, opening: asyncio.Task[Room | None]) -> None:
+        self._opening.pop(match_id, None)
+        if not opening.cancelled() and (error := opening.exception()) is not None:
+            get_logger().warning("open_failed", match_id=match_id, error=repr(error))
 
     async def _open(self, match_id: str, fence: int) -> Room | None:
         row = await matches.get_match(self._pool, match_id)
@@ -119,6 +125,9 @@ class Rooms:
         match_id = room.story.row.match_id
         try:
             await room.run()
+            if room.held:
+                # Whoever asks is told so, until the match is void.
+                await room.give_up()
             if room.story.over:
                 self._keep_finished(room.story)
                 await asyncio.sleep(self._linger_seconds)
@@ -143,7 +152,7 @@ class Rooms:
     async def leave_all(self) -> None:
         """Stops all rooms; what is committed stays, what is not was never told."""
         self.draining = True
-        tasks = list(self._room_tasks.values())
+        tasks: list[asyncio.Task[Any]] = [*self._opening.values(), *self._room_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

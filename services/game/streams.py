@@ -40,7 +40,7 @@ class Follower:
         response = self._catch_up()
         if story.over:
             self.finished = True
-        elif room is not None and room.closed:
+        elif room is not None and room.closed and not room.held:
             self.finished = True
             response.reconnect.SetInParent()
         elif not response.HasField("snapshot"):
