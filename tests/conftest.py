@@ -44,6 +44,13 @@ def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def shared_database_url(postgres_url: str, template_database: str) -> Iterator[str]:
+    """A database with the current schema for all tests that share one running stack."""
+    with _database(postgres_url, template=template_database) as (_, url):
+        yield url
+
+
 @pytest.fixture
 def empty_database_url(postgres_url: str) -> Iterator[str]:
     """A fresh database without a schema, dropped after the test."""

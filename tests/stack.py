@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,41 +12,71 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import grpc
 
-from client.session import Client, MatchHandle, new_guest
-from engine.deal import Deal
+from client.session import Client
+from engine.event import Event
+from engine.eventjson import event_from_json
+from engine.match import Match
+from engine.seats import NORTH, SOUTH, BySeat, Seat
 from services.common.auth import TokenIssuer, write_new_keys
+from services.game.script import first_state
+from services.storage import matches
+from services.storage.matches import MatchRow
 from services.storage.pool import Connection
 from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
+from tests.hidden import Truth
 from tests.processes import Process, free_port, running
 
 PREFIX = "SPECTACULAR_BID_"
 HOST = "127.0.0.1"
 SECRET = "a secret of the tests only"
 ISSUER, AUDIENCE = "spectacular-bid-local", "spectacular-bid"
+SEAT_TO_PB = {None: table_pb2.SEAT_UNSPECIFIED, NORTH: table_pb2.SEAT_NORTH, SOUTH: table_pb2.SEAT_SOUTH}
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Player:
+    """Somebody with a token."""
+
+    player_id: str
+    token: str
+
+    @property
+    def metadata(self) -> Metadata:
+        """What goes with each call."""
+        return (("authorization", f"Bearer {self.token}"),)
 
 
 @dataclass
 class Stack:
-    """Clock, matchmaking and game, and players for them."""
+    """Clock, matchmaking and game processes, and players for them."""
 
     folder: Path
     database_url: str
     exits: AsyncExitStack
-    ports: dict[str, int] = field(default_factory=dict)
-    processes: dict[str, Process] = field(default_factory=dict)
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
     """More settings, by name of the process."""
+    ports: dict[str, int] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
+    _pool: asyncpg.Pool | None = None
+    _channels: dict[str, grpc.aio.Channel] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         write_new_keys(self.folder / "key.pem", self.folder / "jwks.json")
         self.issuer = TokenIssuer(self.folder / "key.pem", ISSUER, AUDIENCE)
-        for name in ("clock", "matchmaking", "placement", "game"):
-            self.ports[name] = free_port()
+
+    # Processes.
 
     def address(self, name: str) -> str:
-        """host:port of clock, matchmaking, placement (matchmaking's internal port) or game."""
+        """host:port of clock, matchmaking, placement (matchmaking's internal port) or a game process."""
+        if name not in self.ports:
+            self.ports[name] = free_port()
         return f"{HOST}:{self.ports[name]}"
 
     def _env(self, name: str) -> dict[str, str]:
@@ -55,87 +88,154 @@ class Stack:
                 "GUEST_KEY_FILE": str(self.folder / "key.pem"),
             },
             "game": {
-                "LISTEN": self.address("game"),
-                "ENGINE_ID": "game-0",
+                "LISTEN": self.address(name),
+                "ENGINE_ID": name,
                 "CLOCK_ADDRESS": self.address("clock"),
                 "MATCHMAKING_ADDRESS": self.address("placement"),
             },
-        }[name]
+        }[name.partition("-")[0]]
         common = {
             "ENV": "test",
             "DATABASE_URL": self.database_url,
             "INTERNAL_SECRET": SECRET,
             "JWKS_FILE": str(self.folder / "jwks.json"),
             "METRICS_LISTEN": f"{HOST}:0",
-            "DRAIN_GRACE_SECONDS": "2",
+            "DRAIN_GRACE_SECONDS": "5",
         }
         return {PREFIX + key: value for key, value in {**common, **own, **self.extra.get(name, {})}.items()}
 
     async def start(self, *names: str) -> None:
-        """Starts processes and waits until they are ready; a name that ran before comes back on its old ports."""
+        """Starts processes and waits until they are ready; a name that ran before comes back on its old ports.
+
+        Names are clock, matchmaking, game, and game-1, game-2 and so on for further game processes.
+        """
         for name in names:
-            process = await self.exits.enter_async_context(
-                running(f"services.{name}", env=self._env(name), log_dir=self.folder, name=name)
+            module = f"services.{name.partition('-')[0]}"
+            self.processes[name] = await self.exits.enter_async_context(
+                running(module, env=self._env(name), log_dir=self.folder, name=name)
             )
-            self.processes[name] = process
         for name in names:
             await self.processes[name].ready()
 
+    async def metrics_address(self, name: str) -> str:
+        """Where a process shows its metrics."""
+        return str((await self.processes[name].event("listening"))["metrics"])
+
+    def logs(self) -> bytes:
+        """Everything all processes have logged."""
+        return b"".join(path.read_bytes() for path in sorted(self.folder.glob("*.log")))
+
+    # Players and calls.
+
+    def channel(self, name: str = "game") -> grpc.aio.Channel:
+        """One connection to a process, shared by all that ask."""
+        if name not in self._channels:
+            options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+            channel = grpc.aio.insecure_channel(self.address(name), options=options)
+            self._channels[name] = channel
+            self.exits.push_async_callback(channel.close)
+        return self._channels[name]
+
+    def matches(self, name: str = "game") -> pb_grpc.MatchServiceStub:
+        """The raw calls of a game process."""
+        return pb_grpc.MatchServiceStub(self.channel(name))
+
     def token(self, player_id: str, *, bot: bool = False, seconds: int = 3600) -> str:
         """A token of a player, known to the services or not."""
-        return self.issuer.issue(player_id, player_id, bot=bot, seconds=seconds)[0]
+        return self.issuer.issue(player_id, player_id[:32], bot=bot, seconds=seconds)[0]
 
-    async def guest(self, name: str) -> Player:
-        """A new player, connected; closed with the stack."""
-        identity = await new_guest(self.address("matchmaking"), name)
-        return Player(identity.player_id, identity.token, await self.client(identity.token))
+    def spectator(self) -> Player:
+        """Somebody who has no seat anywhere."""
+        player_id = f"spectator-{next(self._numbers)}"
+        return Player(player_id, self.token(player_id))
 
-    async def client(self, token: str) -> Client:
-        """A connection for a token."""
-        client = Client(self.address("matchmaking"), token, game_address=self.address("game"))
+    async def players(self, count: int) -> list[Player]:
+        """New players, known to the services."""
+        ids = [f"player-{next(self._numbers)}-{secrets.token_hex(4)}" for _ in range(count)]
+        await self.pool.executemany(
+            "insert into player (player_id, name) values ($1, $1)", [(player_id,) for player_id in ids]
+        )
+        return [Player(player_id, self.token(player_id)) for player_id in ids]
+
+    async def client(self, player: Player, *, game_address: str | None = None) -> Client:
+        """The client library for a player; closed with the stack."""
+        client = Client(
+            self.address("matchmaking"), player.token, game_address=game_address or self.address("game")
+        )
         return await self.exits.enter_async_context(client)
 
+    async def create(self, players: BySeat[Player], *, game: str = "game", **wanted: Any) -> str:
+        """An unrated match of two players, created by north. `wanted` are further fields of CreateMatchRequest."""
+        request = pb.CreateMatchRequest(
+            request_id=secrets.token_hex(8), player_id=players.south.player_id, **wanted
+        )
+        created = await self.matches(game).CreateMatch(request, metadata=players.north.metadata)
+        return str(created.match_id)
+
+    # The truth.
+
+    @property
+    def pool(self) -> asyncpg.Pool:
+        """The tests' own connections to the database; needs `stack`."""
+        assert self._pool is not None, "made by `stack`"
+        return self._pool
+
     async def database(self) -> Connection:
-        """A connection to the database; closed with the stack."""
+        """A connection to the database of its own; closed with the stack."""
         connection = await asyncpg.connect(self.database_url)
         self.exits.push_async_callback(connection.close)
         return connection
 
+    async def row(self, match_id: str) -> MatchRow:
+        """What the match is."""
+        row = await matches.get_match(self.pool, match_id)
+        assert row is not None
+        return row
 
-@dataclass(frozen=True)
-class Player:
-    """A guest."""
+    async def events(self, match_id: str) -> list[Event]:
+        """All that is stored of a match, nothing left out."""
+        log = await matches.get_log(self.pool, match_id)
+        return [event_from_json(event) for entry in log for event in entry.event_list()]
 
-    player_id: str
-    token: str
-    client: Client
+    async def truth(self, match_id: str) -> Truth:
+        """The true course of a match."""
+        return Truth(first_state(await self.row(match_id)), await self.events(match_id))
 
+    async def state(self, match_id: str) -> Match:
+        """The true state of a match."""
+        return (await self.truth(match_id)).states[-1]
 
-@dataclass(frozen=True)
-class Pair:
-    """Two guests with a match; north created it."""
+    async def outcome(self, match_id: str) -> asyncpg.Record | None:
+        """The stored outcome."""
+        return await self.pool.fetchrow("select * from match_outcome where match_id = $1", match_id)
 
-    north: Player
-    south: Player
-    match: MatchHandle
+    async def evidence(self, match_id: str) -> dict[str, Any]:
+        """What the outcome rests on: the row, with `detail` read."""
+        row = await self.pool.fetchrow(
+            """
+            select e.* from clock_evidence e join match_outcome o on o.evidence_id = e.evidence_id
+            where o.match_id = $1
+            """,
+            match_id,
+        )
+        assert row is not None
+        return {**row, "detail": json.loads(row["detail"])}
 
 
 @asynccontextmanager
 async def stack(
-    folder: Path, database_url: str, extra: dict[str, dict[str, str]] | None = None
+    folder: Path,
+    database_url: str,
+    extra: dict[str, dict[str, str]] | None = None,
+    *,
+    names: tuple[str, ...] = ("clock", "matchmaking", "game"),
 ) -> AsyncIterator[Stack]:
     """A whole stack that is ready."""
     async with AsyncExitStack() as exits:
-        made = Stack(folder, database_url, exits, extra=extra or {})
-        await made.start("clock", "matchmaking", "game")
+        pool = await exits.enter_async_context(asyncpg.create_pool(database_url, min_size=1, max_size=4))
+        made = Stack(folder, database_url, exits, extra=extra or {}, _pool=pool)
+        await made.start(*names)
         yield made
-
-
-async def pair(made: Stack, **wanted: Any) -> Pair:
-    """Two new guests and their unrated match; `wanted` are further fields of CreateMatchRequest."""
-    north, south = await made.guest("Nadia"), await made.guest("Samir")
-    request = pb.CreateMatchRequest(player_id=south.player_id, seat=table_pb2.SEAT_NORTH, **wanted)
-    return Pair(north, south, await north.client.create_match(request))
 
 
 def time_control(bank_ms: int, delay_ms: int) -> pb.TimeControl:
@@ -143,14 +243,6 @@ def time_control(bank_ms: int, delay_ms: int) -> pb.TimeControl:
     return pb.TimeControl(bank_ms=bank_ms, delay_ms=delay_ms)
 
 
-def scripted(*deals: Deal) -> list[pb.ScriptedDeal]:
-    """Deals for CreateMatch."""
-    return [
-        pb.ScriptedDeal(
-            tiles=[
-                table_pb2.Tile(low=tile.low, high=tile.high)
-                for tile in (*deal.north, *deal.south, *deal.boneyard)
-            ]
-        )
-        for deal in deals
-    ]
+def seat_to_pb(seat: Seat | None) -> table_pb2.Seat.ValueType:
+    """A seat on the wire."""
+    return SEAT_TO_PB[seat]

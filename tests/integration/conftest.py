@@ -1,0 +1,31 @@
+"""One running stack for all tests that leave it as they found it, and a new one for those that break something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.stack import Stack, stack
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """The shared stack. Matches are cheap and players are new for each test, so nobody is in anybody's way.
+
+    Heartbeats are quick so that quiet streams need no waiting for.
+    """
+    folder = tmp_path_factory.mktemp("shared-stack")
+    extra = {"game": {"HEARTBEAT_SECONDS": "0.5"}}
+    async with stack(folder, shared_database_url, extra) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
+    """A stack of the test's own, to be broken."""
+    extra = {"game": {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}}
+    async with stack(tmp_path, database_url, extra) as made:
+        yield made
