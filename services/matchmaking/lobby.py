@@ -61,10 +61,13 @@ class Lobby:
     async def close(self, why: ServiceError) -> None:
         """Take no more seeks and end the open ones, telling those whose match is made already."""
         self.is_open = False
+        rows = [seeker.seek_id for seeker in self._seekers]
         self._seekers.settle_all(why)
         self._engines.close_all(why)
-        with suppress(TimeoutError):
+        with suppress(*TRANSIENT):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                async with self._pool.acquire() as connection:
+                    await seeks.close_seeks(connection, rows)
                 await self._wave.finish()
                 await self._tasks.finish()
 
@@ -146,7 +149,7 @@ class Lobby:
     async def _close_row(self, seeker: Seeker) -> None:
         try:
             async with self._pool.acquire() as connection:
-                await seeks.close_seek(connection, seeker.seek_id)
+                await seeks.close_seeks(connection, [seeker.seek_id])
         except TRANSIENT:
             # Nobody can be paired through a row alone; the player's next seek replaces it.
             return

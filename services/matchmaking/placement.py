@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -13,6 +17,19 @@ from services.common.logs import get_logger
 from services.matchmaking.seekers import Matched
 from services.storage.seeks import LiveMatch
 from services.wire.matchmaking import Hello, Load, Placed
+
+PLACING_SECONDS_MAX: Final = 60.0
+"""A match that is not confirmed by then does not count as load any more: it is over, or its process will not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """A match that a process was asked to load and has not confirmed."""
+
+    engine_id: str
+    fence: int
+    since: float
+    placed: asyncio.Future[None]
 
 
 class Engine:
@@ -66,8 +83,8 @@ class Engines:
 
     def __init__(self, registry: CollectorRegistry, on_change: Callable[[], None]) -> None:
         self._engines: dict[str, Engine] = {}
-        # Matches a process was asked to load and has not confirmed: match -> (process, fence, who waits).
-        self._placing: dict[str, tuple[str, int, asyncio.Future[None]]] = {}
+        self._placing: dict[str, _Placing] = {}
+        self._unconfirmed: collections.Counter[str] = collections.Counter()
         self._on_change = on_change
         self._changed = asyncio.Event()
         self._placed = Counter(
@@ -92,9 +109,9 @@ class Engines:
         engine = Engine(hello)
         self._engines[hello.engine_id] = engine
         # A fresh process loads by itself what it owns. One that only lost the stream may have missed these.
-        for match_id, (engine_id, fence, _) in self._placing.items():
-            if engine_id == hello.engine_id:
-                engine.send(match_id, fence)
+        for match_id, placing in self._placing.items():
+            if placing.engine_id == hello.engine_id:
+                engine.send(match_id, placing.fence)
         get_logger().info(
             "game_process_registered",
             engine_id=hello.engine_id,
@@ -118,31 +135,44 @@ class Engines:
             case Load():
                 engine.live_matches = report.live_matches
                 engine.accepting = report.accepting
+                self._forget_overdue()
                 self._notify()
             case Placed():
-                placing = self._placing.pop(report.match_id, None)
+                placing = self._forget(report.match_id)
                 if placing is not None:
                     engine.live_matches += 1
                     self._placed.inc()
-                    placing[2].set_result(None)
+                    placing.placed.set_result(None)
+
+    def _forget(self, match_id: str) -> _Placing | None:
+        placing = self._placing.pop(match_id, None)
+        if placing is not None:
+            self._unconfirmed[placing.engine_id] -= 1
+        return placing
+
+    def _forget_overdue(self) -> None:
+        overdue = time.monotonic() - PLACING_SECONDS_MAX
+        # Oldest first: a dictionary keeps the order in which matches were placed.
+        while self._placing and next(iter(self._placing.values())).since < overdue:
+            self._forget(next(iter(self._placing)))
 
     def pick(self) -> Engine | None:
         """The least loaded process that takes another match: the smallest share of its capacity in use."""
-        used = dict.fromkeys(self._engines, 0)
-        for engine_id, _, _ in self._placing.values():
-            used[engine_id] = used.get(engine_id, 0) + 1
-        for engine_id, engine in self._engines.items():
-            used[engine_id] += engine.live_matches + engine.in_the_making
         free = [
-            (used[engine_id] / engine.hello.capacity, engine_id)
+            (used / engine.hello.capacity, engine_id)
             for engine_id, engine in self._engines.items()
-            if engine.accepting and used[engine_id] < engine.hello.capacity
+            if engine.accepting and (used := self._used(engine)) < engine.hello.capacity
         ]
         return self._engines[min(free)[1]] if free else None
 
+    def _used(self, engine: Engine) -> int:
+        return engine.live_matches + engine.in_the_making + self._unconfirmed[engine.hello.engine_id]
+
     def place(self, engine_id: str, match_id: str, fence: int) -> None:
         """Tell the owner of a match to load it. Should it be gone, it loads the match when it is back."""
-        self._placing[match_id] = (engine_id, fence, asyncio.get_running_loop().create_future())
+        placed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._placing[match_id] = _Placing(engine_id, fence, time.monotonic(), placed)
+        self._unconfirmed[engine_id] += 1
         engine = self._engines.get(engine_id)
         if engine is not None:
             engine.send(match_id, fence)
@@ -152,7 +182,7 @@ class Engines:
         placing = self._placing.get(match_id)
         if placing is None:
             return True
-        done, _ = await asyncio.wait([placing[2]], timeout=patience_seconds)
+        done, _ = await asyncio.wait([placing.placed], timeout=patience_seconds)
         return bool(done)
 
     async def matched(self, live: LiveMatch, patience_seconds: float) -> Matched | ServiceError:
@@ -180,9 +210,10 @@ class Engines:
         """End every registration: the processes register with whoever leads now."""
         for engine in self._engines.values():
             engine.close(why)
-        for _, _, placed in self._placing.values():
-            placed.cancel()
+        for placing in self._placing.values():
+            placing.placed.cancel()
         self._placing.clear()
+        self._unconfirmed.clear()
 
     def _notify(self) -> None:
         self._changed.set()

@@ -125,7 +125,8 @@ class Seekers:
     def announce(self) -> None:
         """Nudge those who were told another number of waiting players than there is now."""
         for seeker in self._by_player.values():
-            if seeker.told_waiting != self._count[seeker.pool]:
+            # 0: it is about to be told for the first time.
+            if seeker.told_waiting not in (0, self._count[seeker.pool]):
                 seeker.nudge()
 
     def settle_all(self, answer: ServiceError) -> None:

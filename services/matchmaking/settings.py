@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from services.common.settings import CommonSettings, Environment
 
@@ -18,7 +18,7 @@ class MatchmakingSettings(CommonSettings):
     """Address at which game processes register."""
     metrics_listen: str = "127.0.0.1:7610"
 
-    guest_key_file: Path | None = None
+    guest_key_file: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
     """Private key that signs the tokens of guests; without it there are none. Refused in production."""
 
     seeks_max: Annotated[int, Field(ge=2, le=1_000_000)] = 20_000

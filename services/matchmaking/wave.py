@@ -170,7 +170,7 @@ class Wave:
             async with self._pool.acquire() as connection:
                 live = await seeks.find_live(connection, seeker.player.player_id)
                 if live is not None and not gone:
-                    await seeks.close_seek(connection, seeker.seek_id)
+                    await seeks.close_seeks(connection, [seeker.seek_id])
         except TRANSIENT:
             return
         if live is not None:

@@ -107,9 +107,9 @@ async def open_seek(
         return Opened(NEW.mu, 0) if row is None else Opened(row["mu"], row["shown"])
 
 
-async def close_seek(connection: Connection, seek_id: UUID) -> bool:
-    """Delete one seek; False when it is gone already."""
-    return await connection.execute("delete from seek where seek_id = $1", seek_id) == "DELETE 1"
+async def close_seeks(connection: Connection, seek_ids: Sequence[UUID]) -> None:
+    """Delete these very seeks; those that are gone already are no error."""
+    await connection.execute("delete from seek where seek_id = any($1::uuid[])", seek_ids)
 
 
 async def cancel_seek(connection: Connection, player_id: str) -> UUID | None:
