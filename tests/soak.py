@@ -14,7 +14,9 @@ import random
 import sys
 import time
 from collections import Counter
+from functools import reduce
 from itertools import islice
+from operator import or_
 from typing import TYPE_CHECKING
 
 from engine.clock import SECOND
@@ -26,7 +28,7 @@ from engine.record import event_from_json, event_to_json, record_lines
 from engine.recordlines import read_record
 from engine.refusal import Refusal
 from engine.seats import SEATS
-from engine.tiles import DOUBLE_SIX, Tile
+from engine.tiles import ALL_TILES, Tile, tile_set
 from engine.verify import problems
 from engine.view import redact, view
 from tests.engine import naive, randomplay
@@ -40,6 +42,8 @@ CHUNK = 20
 """Matches a worker plays before it reports."""
 TIMED_EVERY = 2
 """Every second match is played on the clock, with waits that lose some of them."""
+LOOKS = 0.1
+"""At how many of the questions the views are looked at, which takes longer than all the rest."""
 VIEWERS = (*SEATS, None)
 
 
@@ -54,13 +58,20 @@ def require(holds: bool, what: str) -> None:
 
 
 def check_state(state: Match) -> None:
-    """What holds after every event (rules 1.1 to 1.4, 2.1, 3.1 to 3.6)."""
+    """What holds after every event (rules 1.1 to 1.4, 2.1)."""
     balances, layout = state.balances, state.layout
     require(balances.north + balances.south == 300, "300 points")
     require(all(b >= 0 and b % 5 == 0 for b in balances), "balances are multiples of five, never negative")
     require(all(bank >= 0 for bank in state.banks), "banks are never negative")
     if state.round_no:
-        require(naive.where_is_everything(state) == list(DOUBLE_SIX), "28 tiles, each once")
+        on_table = [placement.tile for placement in layout.placements]
+        piles = (state.north_hand, state.south_hand, tile_set(state.boneyard), tile_set(on_table))
+        require(sum(piles) == ALL_TILES and reduce(or_, piles) == ALL_TILES, "28 tiles, each once")
+
+
+def check_layout(state: Match) -> None:
+    """What holds after every placement (rules 3.1 to 3.6), against the graph of the joins."""
+    layout = state.layout
     graph = naive.Graph(layout.placements)
     ends = {(end.tile.text, end.port.value): end.value for end in layout.ends}
     require(graph.open_ends() == ends, "open ends as the graph has them")
@@ -80,6 +91,12 @@ def check_question(state: Match, rng: random.Random) -> None:
     ruling = decide(state, tried)
     refusal = ruling if isinstance(ruling, Refusal) else None
     require(naive.first_reason(state, tried) == refusal, f"the first reason against {tried}")
+    if rng.random() < LOOKS:
+        check_views(state)
+
+
+def check_views(state: Match) -> None:
+    """Nobody sees what they may not (rule 2.4)."""
     table = {placement.tile for placement in state.layout.placements}
     for seat in VIEWERS:
         seen = view(state, seat)
@@ -91,7 +108,7 @@ def check_question(state: Match, rng: random.Random) -> None:
         require({placement.tile for placement in seen.placements} == table, "the layout is public")
 
 
-def check_log(first: Match, last: Match, events: list[Event]) -> None:
+def check_log(first: Match, last: Match, events: list[Event], rng: random.Random) -> None:
     """What holds of a whole match: stored, told and recorded, it is the same match."""
     stored = [event_from_json(json.loads(json.dumps(event_to_json(event)))) for event in events]
     require(stored == events, "stored events come back")
@@ -108,6 +125,8 @@ def check_log(first: Match, last: Match, events: list[Event]) -> None:
             require(
                 tile is None or tile in known or getattr(told, "seat", None) is seat, "told its own tiles"
             )
+    if rng.random() > LOOKS:
+        return
     record = read_record("\n".join(record_lines(first, events)).encode())
     answers = list(play_back(record))
     require(answers[-1].state == last, "the record replays to the same match")
@@ -129,6 +148,8 @@ def soak_one(seed: int) -> Counter[str]:
             bank = state.banks
             state = evolve(state, event)
             check_state(state)
+            if isinstance(event, TilePlaced):
+                check_layout(state)
             totals["points"] += event.moved if isinstance(event, PointsMoved) else 0
             totals["rounds"] += isinstance(event, RoundDealt)
             totals["blocked"] += isinstance(event, RoundBlocked)
@@ -144,7 +165,7 @@ def soak_one(seed: int) -> Counter[str]:
         require(0 in tuple(state.balances), "the loser has nothing left")
     totals[f"won by {cause}"] += 1
     totals["events"] += len(events)
-    check_log(first, state, events)
+    check_log(first, state, events, rng)
     return totals
 
 

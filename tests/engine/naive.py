@@ -32,12 +32,12 @@ class Graph:
         self.taken: set[Place] = set()
         for placement in placements:
             if placement.end is not None and placement.joined is not None:
-                self.taken.add((str(placement.end.tile), placement.end.port.value))
-                self.taken.add((str(placement.tile), placement.joined.value))
+                self.taken.add((placement.end.tile.text, placement.end.port.value))
+                self.taken.add((placement.tile.text, placement.joined.value))
         self.spinner = next((tile for tile in self.tiles if tile.low == tile.high), None)
 
     def _free(self, tile: Tile, *ports: str) -> list[Place]:
-        return [(str(tile), port) for port in ports if (str(tile), port) not in self.taken]
+        return [(tile.text, port) for port in ports if (tile.text, port) not in self.taken]
 
     def open_ends(self) -> dict[Place, int]:
         """Each place where a tile may be joined, with the value it must show."""
@@ -55,7 +55,7 @@ class Graph:
 
     def closed_branch(self, place: Place) -> bool:
         """Whether this is a branch of the spinner before both of its lines are filled."""
-        if self.spinner is None or place[0] != str(self.spinner) or "branch" not in place[1]:
+        if self.spinner is None or place[0] != self.spinner.text or "branch" not in place[1]:
             return False
         return bool(self._free(self.spinner, "line_a", "line_b"))
 
@@ -79,10 +79,10 @@ def plays(state: Match) -> set[tuple[str, str | None]]:
         return set()
     hand = state.hands[seat]
     if state.phase is Phase.OPENING:
-        return {(str(tile), None) for tile in hand if state.forced_tile in (None, tile)}
+        return {(tile.text, None) for tile in hand if state.forced_tile in (None, tile)}
     ends = Graph(state.layout.placements).open_ends()
     return {
-        (str(tile), f"{name} {port}")
+        (tile.text, f"{name} {port}")
         for tile in hand
         for (name, port), value in ends.items()
         if value in (tile.low, tile.high) and state.drawn_tile in (None, tile)
@@ -156,7 +156,7 @@ def _turn_checks(state: Match, command: Command, seat: Seat) -> list[tuple[Refus
         ]
         if playing and command.end is not None:
             graph = Graph(state.layout.placements)
-            place = (str(command.end.tile), command.end.port.value)
+            place = (command.end.tile.text, command.end.port.value)
             is_open, is_closed = place in graph.open_ends(), graph.closed_branch(place)
             value = command.end.tile.low if command.end.port == "low" else command.end.tile.high
             checks += [
