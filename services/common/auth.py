@@ -191,3 +191,8 @@ def write_new_keys(private_file: Path, jwks_file: Path) -> None:
 def new_player_id(kind: str = "guest") -> str:
     """A player id nobody can guess or hold yet."""
     return f"{kind}-{secrets.token_hex(10)}"
+
+
+def house_bot_id(name: str) -> str:
+    """The player id of a house bot: CreateMatch names it, whoever runs the bot holds its token."""
+    return f"bot-{name}"

@@ -13,7 +13,7 @@ from engine.clock import BANK, DELAY, SECOND
 from engine.deal import Deal
 from engine.match import Match
 from engine.seats import BySeat, Seat
-from services.common.auth import PLAYER_ID, Identity
+from services.common.auth import PLAYER_ID, Identity, house_bot_id
 from services.common.errors import ServiceError, malformed
 from services.common.settings import Environment
 from services.game.script import Script
@@ -187,7 +187,7 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
 async def _new_match(connection: Connection, wanted: Wanted, creator: Identity) -> NewMatch:
     await matches.put_player(connection, creator.player_id, creator.name, bot=creator.bot)
     if wanted.house_bot is not None:
-        other = f"bot-{wanted.house_bot}"
+        other = house_bot_id(wanted.house_bot)
         await matches.put_player(connection, other, wanted.house_bot, bot=True)
     elif wanted.opponent is not None:
         other = wanted.opponent

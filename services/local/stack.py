@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from services.common.auth import house_bot_id
 from services.common.host import READY
 from services.local.child import Child, how_it_ended, tail
 from services.local.display import Display
@@ -27,8 +28,6 @@ T = TypeVar("T")
 
 PREFIX = "SPECTACULAR_BID_"
 HOUSE_BOT = "greedy"
-# The id under which CreateMatch knows the bot.
-HOUSE_BOT_ID = f"house-{HOUSE_BOT}"
 
 _SERVICES = ("clock", "matchmaking", "game")
 _READY_SECONDS_MAX = 60.0
@@ -218,7 +217,7 @@ class Stack:
 
     async def _start_house_bot(self) -> None:
         token = self.places.bot_token(
-            HOUSE_BOT_ID,
+            house_bot_id(HOUSE_BOT),
             HOUSE_BOT,
             os.environ.get(f"{PREFIX}TOKEN_ISSUER", "spectacular-bid-local"),
             os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", "spectacular-bid"),

@@ -1,0 +1,186 @@
+"""The client and its bots against the real services: whole matches, a house bot, a service that is killed and returns."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client import Client, Identity, News, TableState, Transport, identities
+from client.bots import greedy
+from client.bots.exhibition import exhibition
+from client.bots.house import House
+from client.bots.player import play
+from client.table import Player
+from engine.command import Command
+from engine.outcome import Cause
+from engine.recordlines import read_record
+from engine.seats import BySeat
+from engine.verify import problems
+from services.common.auth import house_bot_id
+from tests.stack import Stack, stack, time_control
+
+
+@pytest.fixture
+async def services(tmp_path: Path, database_url: str) -> AsyncIterator[Stack]:
+    async with stack(tmp_path, database_url) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two players with an unrated match."""
+
+    north: Client
+    south: Client
+    match_id: str
+
+
+async def pair(services: Stack, **wanted: Any) -> Pair:
+    players = BySeat(*await services.players(2))
+    match_id = await services.create(players, **wanted)
+    return Pair(await services.client(players.north), await services.client(players.south), match_id)
+
+
+async def guest(services: Stack, name: str) -> Client:
+    client = await Client.guest(services.address("matchmaking"), name, game_address=services.address("game"))
+    return await services.exits.enter_async_context(client)
+
+
+def checked(record: str) -> list[str]:
+    return list(problems(read_record(record.encode())))
+
+
+class Listener:
+    """Everything one seat was told."""
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.snapshots = 0
+        self._news = asyncio.Event()
+
+    def __call__(self, news: News) -> None:
+        self.snapshots += news.snapshot
+        if news.snapshot:
+            self.sequences = list(range(1, news.table.sequence + 1))
+        self.sequences += [event.sequence for event in news.events]
+        self._news.set()
+
+    async def reached(self, sequence: int) -> None:
+        """Wait until that many events have been told."""
+        while len(self.sequences) < sequence:
+            self._news.clear()
+            await self._news.wait()
+
+
+async def play_both(made: Pair, hear: Listener, transport: Transport = Transport.PLAY) -> TableState:
+    """Two greedy bots, north on the given transport, south on Watch."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(play(made.south.play(made.match_id, transport=Transport.WATCH), greedy.choose))
+        north = group.create_task(
+            play(made.north.play(made.match_id, transport=transport), greedy.choose, hear)
+        )
+    return north.result()
+
+
+async def test_two_bots_find_each_other_play_and_are_rated(services: Stack) -> None:
+    one, other = await guest(services, "Amber"), await guest(services, "Basil")
+    lines: list[str] = []
+    assert await exhibition(one, other, lines.append)
+    assert sum(" -> " in line for line in lines) == 2
+    standings = await one.leaderboard()
+    assert [standing.rank for standing in standings] == [1, 2]
+    assert {standing.player.name for standing in standings} == {"Amber", "Basil"}
+    (finished,) = await one.history()
+    assert checked(await one.record(finished.match_id)) == []
+
+
+@pytest.mark.parametrize("transport", list(Transport))
+async def test_a_whole_match_is_told_without_gap_and_the_last_table_is_the_true_one(
+    services: Stack, transport: Transport
+) -> None:
+    made = await pair(services)
+    hear = Listener()
+    table = await play_both(made, hear, transport)
+    assert hear.sequences == list(range(1, table.sequence + 1))
+    true = await made.north.get_match(made.match_id)
+    assert table.outcome is not None
+    assert (table.outcome, table.balances, table.hand) == (true.outcome, true.balances, true.hand)
+
+
+async def test_a_house_bot_plays_whoever_asks_several_at_once(services: Stack) -> None:
+    """A house bot plays many at once; each player one."""
+    token = services.token(house_bot_id("greedy"), bot=True)
+    bot = Client(services.address("matchmaking"), token, game_address=services.address("game"))
+    house = House(await services.exits.enter_async_context(bot), greedy.choose, lambda text: None)
+    running = asyncio.create_task(house.run())
+    try:
+        guests = [await guest(services, name) for name in ("Ada", "Bo", "Cy")]
+        handles = [await client.challenge(house_bot="greedy") for client in guests]
+        tables = await asyncio.gather(
+            *(
+                play(client.play(handle), greedy.choose)
+                for client, handle in zip(guests, handles, strict=True)
+            )
+        )
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert all(table.outcome is not None and table.outcome.cause is Cause.BALANCE for table in tables)
+    assert all(table.players.south == Player(house_bot_id("greedy"), "greedy", bot=True) for table in tables)
+    assert not any(table.rated for table in tables)
+
+
+async def test_a_game_process_that_is_killed_and_returns_costs_no_event_and_no_move(services: Stack) -> None:
+    """FC-28 and FC-30 with the real thing: what was committed is told, what was not is asked for again."""
+    made = await pair(services)
+    hear = Listener()
+    playing = asyncio.create_task(play_both(made, hear))
+    for events in (40, 120):
+        await hear.reached(events)
+        services.processes["game"].kill()
+        await services.start("game")
+    table = await playing
+    assert hear.sequences == list(range(1, table.sequence + 1))
+    assert table.outcome is not None
+    assert table.outcome.cause is Cause.BALANCE
+    assert checked(await made.north.record(table.match_id)) == []
+
+
+async def test_a_silent_player_loses_on_time_and_the_other_is_told(services: Stack) -> None:
+    made = await pair(services, time_control=time_control(bank_ms=0, delay_ms=700))
+
+    def only_start(table: TableState) -> Command | None:
+        return greedy.choose(table) if table.prompt.legal.start else None
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(play(made.south.play(made.match_id), only_start))
+        mine = group.create_task(play(made.north.play(made.match_id), only_start))
+    outcome = mine.result().outcome
+    assert outcome is not None
+    assert outcome.cause is Cause.TIME
+
+
+async def test_who_one_is_is_kept_and_renewed_when_the_service_has_forgotten(
+    services: Stack, tmp_path: Path
+) -> None:
+    file = tmp_path / "state" / "identities.json"
+    server = services.address("matchmaking")
+    ids = []
+    for _ in range(2):
+        async with await identities.connect(file, server, "Ada") as client:
+            ids.append((await client.standing()).player.player_id)
+    assert ids[0] == ids[1]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    stranger = identities.read(file, server)
+    assert stranger is not None
+    identities.write(file, server, Identity(stranger.player_id, "Ada", "no token", 1 << 40))
+    async with await identities.connect(file, server, "Ada") as client:
+        assert (await client.standing()).player.player_id != ids[0]
