@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import Matchmaki
 from tests.processes import Process, running
 
 SECRET = "a secret of the tests"
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
+"""How long a wait may take: far more than anything needs, even on a busy machine."""
 
 
 def reason(error: grpc.RpcError) -> tuple[grpc.StatusCode, str, dict[str, str]]:
@@ -95,6 +96,13 @@ class Seek:
         with pytest.raises(grpc.RpcError) as error:
             await self.matched()
         return reason(error.value)
+
+    async def ended(self) -> grpc.StatusCode:
+        """Read whatever comes until the end, however the stream ends."""
+        with suppress(grpc.RpcError, AssertionError):
+            await self.matched()
+        # A status comes only after the messages before it have been read.
+        return await self.call.code()
 
     async def outcome(self) -> pb.Matched | tuple[grpc.StatusCode, str, dict[str, str]]:
         """Whatever comes."""

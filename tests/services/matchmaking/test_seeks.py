@@ -38,12 +38,13 @@ async def test_two_seekers_get_one_match_with_two_seats(open_house: House) -> No
 async def test_waiting_is_told_at_once_on_change_and_every_two_seconds(open_house: House) -> None:
     seek = open_house.player("ann").seek()
     first = await seek.is_waiting()
-    assert (first.players_waiting, first.waited_ms < 1000) == (1, True)
-    assert 150 <= first.rating_window < 200
-
     again = await seek.is_waiting()
-    assert 1500 <= again.waited_ms < 5000
-    assert again.rating_window == pytest.approx(150 + again.waited_ms / 20, abs=1)
+    assert first.players_waiting == again.players_waiting == 1
+    assert again.waited_ms - first.waited_ms >= 1900, (
+        "nothing has changed, so the next news comes by the clock"
+    )
+    for news in (first, again):
+        assert news.rating_window == pytest.approx(150 + news.waited_ms / 20, abs=1)
 
     other = open_house.player("far", bot=False).seek(pb.POOL_CASUAL)
     assert (await other.is_waiting()).players_waiting == 1, "pools are counted apart"
@@ -59,22 +60,19 @@ async def test_pools_do_not_mix_and_casual_matches_are_not_rated(open_house: Hou
     assert await open_house.pool.fetchval("select count(*) from seek") == 1
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
+async def test_a_seek_that_makes_no_sense_is_malformed(house: House) -> None:
+    await house.start()
+    ann = house.player("ann")
+    for request in (
         pb.SeekRequest(),
         pb.SeekRequest(request_id="x" * 65),
         pb.SeekRequest(request_id="with space"),
         pb.SeekRequest(request_id="é"),
         pb.SeekRequest(request_id="x", pool=7),  # type: ignore[arg-type]
-    ],
-)
-async def test_a_seek_that_makes_no_sense_is_malformed(house: House, request_: pb.SeekRequest) -> None:
-    await house.start()
-    ann = house.player("ann")
-    with pytest.raises(grpc.RpcError) as error:
-        await ann.matchmaking.Seek(request_, metadata=ann.metadata).read()
-    assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
+    ):
+        with pytest.raises(grpc.RpcError) as error:
+            await ann.matchmaking.Seek(request, metadata=ann.metadata).read()
+        assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED"), request
     assert await house.pool.fetchval("select count(*) from seek") == 0
 
 
@@ -342,14 +340,17 @@ async def test_fc_38_racing_seeks_leave_nobody_in_two_matches(open_house: House)
     assert await open_house.pool.fetchval("select count(*) = 2 * (select count(*) from match) from live_seat")
 
 
-async def test_fc_42_who_waited_alone_is_matched_as_soon_as_another_comes(open_house: House) -> None:
-    lone = open_house.player("lone").seek()
+async def test_fc_42_who_waited_alone_is_matched_as_soon_as_another_comes(house: House) -> None:
+    """An arrival makes a wave of its own: nobody waits for the next period, which is made long here."""
+    await house.start(wave_period_seconds=10)
+    await house.game()
+    lone = house.player("lone").seek()
     for _ in range(3):
         await lone.is_waiting()
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.gather(lone.matched(), open_house.player("late").seek().matched())
-    assert loop.time() - began < 2.0  # two waves are 0.4 s; the rest is for a busy machine
+    await asyncio.gather(lone.matched(), house.player("late").seek().matched())
+    assert loop.time() - began < 5
 
 
 async def test_fc_42_outside_the_window_at_first_and_inside_after_widening(open_house: House) -> None:
@@ -376,9 +377,9 @@ async def test_guests_can_play(open_house: House) -> None:
     assert tuple(row) == ("Zoë of Oz", False)
 
 
-@pytest.mark.parametrize("name", ["", "   ", "x" * 33, "bell\a"])
-async def test_a_guest_needs_a_name_that_can_be_shown(house: House, name: str) -> None:
+async def test_a_guest_needs_a_name_that_can_be_shown(house: House) -> None:
     await house.start()
-    with pytest.raises(grpc.RpcError) as error:
-        await house.guests().CreateGuest(CreateGuestRequest(name=name))
-    assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
+    for name in ("", "   ", "x" * 33, "bell\a"):
+        with pytest.raises(grpc.RpcError) as error:
+            await house.guests().CreateGuest(CreateGuestRequest(name=name))
+        assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED"), name
