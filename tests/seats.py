@@ -240,6 +240,10 @@ class Sitting:
     news: list[pb.WatchResponse] = field(default_factory=list)
     answers: dict[str, list[pb.Answer]] = field(default_factory=dict)
     sequence: int = 0
+    answered: int = 0
+    """The last question that was answered."""
+    patience: int = 1_000_000
+    """After so many commands the seat resigns."""
 
     async def play(self) -> None:
         """To the end of the match."""
@@ -272,13 +276,12 @@ class Sitting:
     def choose(self, prompt: table_pb2.Prompt) -> list[pb.SubmitRequest]:
         """The requests that answer a question."""
         commands = legal_commands(prompt.legal)
-        if not commands:
+        if not commands or prompt.decision_id == self.answered:
             return []
-        return [
-            pb.SubmitRequest(
-                request_id=new_id(), decision_id=prompt.decision_id, command=self.rng.choice(commands)
-            )
-        ]
+        self.answered = prompt.decision_id
+        self.patience -= 1
+        command = self.rng.choice(commands) if self.patience > 0 else pb.Command(resign=pb.Resign())
+        return [pb.SubmitRequest(request_id=new_id(), decision_id=prompt.decision_id, command=command)]
 
 
 def by_seat(players: BySeat[Player]) -> Mapping[Seat, Metadata]:

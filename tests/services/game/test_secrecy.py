@@ -1,0 +1,83 @@
+"""Where hidden tiles could come from: the shuffle, and the shape of the messages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from engine.seats import NORTH, SEATS, SOUTH, Seat
+from engine.tiles import DOUBLE_SIX
+from services.game import shuffle
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import table_pb2
+
+
+def texts_of(kind: Descriptor, seen: set[str]) -> set[str]:
+    """Every text and bytes field in a message kind, at any depth, as `Message.field`."""
+    if kind.full_name in seen:
+        return set()
+    seen.add(kind.full_name)
+    found = set()
+    for field in kind.fields:
+        if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES):
+            found.add(f"{kind.name}.{field.name}")
+        elif field.message_type is not None:
+            found |= texts_of(field.message_type, seen)
+    return found
+
+
+def test_fc_55_nothing_in_a_stream_identifies_a_hidden_tile() -> None:
+    """FC-55, by the schema: a stream's only texts are ids and names of the match and its players, the commitment, the
+    outcome's word and an address; tiles have no ids, and other hands and the boneyard are counts. (What tiles there are
+    is searched in test_story and in tests/integration.) A hand is sorted, so its order says nothing."""
+    assert texts_of(pb.WatchResponse.DESCRIPTOR, set()) == {
+        "Table.match_id",
+        "Table.commitment",
+        "HandDealt.commitment",
+        "Outcome.detail",
+        "Player.player_id",
+        "Player.name",
+        "Reconnect.address",
+    }
+    assert {field.name for field in table_pb2.Tile.DESCRIPTOR.fields} == {"low", "high"}
+
+
+FAKED_CLOCK = """
+import time, random
+time.time = lambda: 1_700_000_000.0
+time.time_ns = lambda: 1_700_000_000_000_000_000
+time.monotonic = time.perf_counter = lambda: 1.0
+random.seed(1)
+from services.game import shuffle
+print([shuffle.shuffled() for _ in range(3)], shuffle.salt().hex())
+"""
+
+
+def test_fc_57_two_processes_at_the_same_second_deal_differently() -> None:
+    """FC-57: neither time nor a seeded generator is behind a deal or a salt."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", FAKED_CLOCK], stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0] for process in started]
+    assert all(process.returncode == 0 for process in started)
+    assert outputs[0] != outputs[1]
+    assert outputs[0].split()[-1] != outputs[1].split()[-1]
+
+
+def test_fc_57_every_tile_comes_to_every_place_equally_often() -> None:
+    """FC-57: 20,000 deals; each tile is in each hand in a quarter of them, within six standard deviations."""
+    deals = 20_000
+    counts: dict[Seat, Counter[str]] = {seat: Counter() for seat in SEATS}
+    first: Counter[str] = Counter()
+    for _ in range(deals):
+        dealt = shuffle.shuffled()
+        counts[NORTH].update(tile.text for tile in dealt.north)
+        counts[SOUTH].update(tile.text for tile in dealt.south)
+        first[dealt.boneyard[0].text] += 1
+    for tile in DOUBLE_SIX:
+        for seat in SEATS:
+            assert abs(counts[seat][tile.text] - deals / 4) < 6 * (deals * 3 / 16) ** 0.5
+        assert abs(first[tile.text] - deals / 28) < 6 * (deals * 27 / 28**2) ** 0.5
