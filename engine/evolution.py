@@ -118,14 +118,14 @@ def evolve(state: Match, event: Event) -> Match:
         case RoundDealt():
             return _dealt(state, event)
         case RoundWentOut():
-            return _with(_settled(state), jockey=event.seat)
+            return _settled(state, jockey=event.seat)
         case RoundBlocked():
-            return _with(_settled(state), jockey=None, hand_totals=event.hand_totals)
+            return _settled(state, jockey=None, hand_totals=event.hand_totals)
         case MatchEnded():
             # On points, the match ends with the command that moved them; otherwise this is the whole answer.
             on_points = event.outcome.cause is Cause.BALANCE
-            return _with(
-                _settled(state),
+            return _settled(
+                state,
                 phase=Phase.OVER,
                 decision_id=state.decision_id if on_points else state.decision_id + 1,
                 last_transfer=state.last_transfer if on_points else None,
@@ -180,19 +180,21 @@ def _dealt(state: Match, event: RoundDealt) -> Match:
     )
 
 
-def _settled(state: Match) -> Match:
+def _settled(state: Match, **changes: Any) -> Match:
     """The round is over: no turn, no bid, nothing pressed yet. The table stays as it lies."""
-    return _with(
-        state,
-        phase=Phase.SETTLED,
-        consumed_ns=0,
-        to_act=None,
-        awaiting_reveal=None,
-        pressed=(),
-        standing_bid=None,
-        forced_tile=None,
-        drawn_tile=None,
-    )
+    return _with(state, **{**_SETTLED, **changes})
+
+
+_SETTLED: Final[dict[str, Any]] = {
+    "phase": Phase.SETTLED,
+    "consumed_ns": 0,
+    "to_act": None,
+    "awaiting_reveal": None,
+    "pressed": (),
+    "standing_bid": None,
+    "forced_tile": None,
+    "drawn_tile": None,
+}
 
 
 # The two events below make up most of every match. They unpack the tuple and build the next one by hand, which

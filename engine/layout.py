@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.refusal import Refusal
-from engine.tiles import DOUBLE_SIX, PIPS_MAX, WITH_VALUE, End, Port
+from engine.tiles import DOUBLE_SIX, ENDS, WITH_VALUE, End, Port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,28 +28,30 @@ class Placement(NamedTuple):
 
 
 class Join(NamedTuple):
-    """What joining a tile does to it."""
+    """What joining one tile at one end comes to."""
 
     port: Port
     """The port of the joined tile that touches the layout."""
     exposed: End
     """The end that is open afterwards."""
+    placement: Placement
 
 
-def _join(tile: Tile, value: int) -> Join:
+def _join(tile: Tile, end: End) -> Join:
     """Rule 3.1 for a non-double; rule 3.3 for a double, which is joined by its LINE_A."""
     if tile.is_double:
-        return Join(Port.LINE_A, End.of(tile, Port.LINE_B))
-    if tile.low == value:
-        return Join(Port.LOW, End.of(tile, Port.HIGH))
-    return Join(Port.HIGH, End.of(tile, Port.LOW))
+        port, exposed = Port.LINE_A, Port.LINE_B
+    elif tile.low == end.value:
+        port, exposed = Port.LOW, Port.HIGH
+    else:
+        port, exposed = Port.HIGH, Port.LOW
+    return Join(port, End.of(tile, exposed), Placement(tile, end, port))
 
 
-# Looked up with every placement: _JOINS[value to match][tile.id], None where the tile does not fit.
-_JOINS: Final = tuple(
-    tuple(_join(tile, value) if WITH_VALUE[value] & tile.bit else None for tile in DOUBLE_SIX)
-    for value in range(PIPS_MAX + 1)
-)
+# Looked up with every placement: the join of each tile at each end, None where it does not fit.
+_JOINS: Final = {
+    end: tuple(_join(tile, end) if end.fits & tile.bit else None for tile in DOUBLE_SIX) for end in ENDS
+}
 _BRANCH_ENDS: Final = {
     tile: (End.of(tile, Port.BRANCH_A), End.of(tile, Port.BRANCH_B)) for tile in DOUBLE_SIX if tile.is_double
 }
@@ -85,10 +87,10 @@ class Layout(NamedTuple):
         afterwards. None when it cannot be joined; `fault` says why."""
         if end is None or end not in self.ends:
             return None
-        join = _JOINS[end.value][tile.id]
+        join = _JOINS[end][tile.id]
         if join is None:
             return None
-        port, exposed = join
+        port, exposed, _ = join
         count = self.total + exposed.counts - end.counts
         # An opening double goes on counting, once, until its second line is filled (rule 3.5).
         if self.spinner is not None and len(self.placements) == 1:
@@ -108,23 +110,21 @@ class Layout(NamedTuple):
         """The layout after a legal placement, which made this count; end is None for the opening tile."""
         if end is None:
             return _OPENINGS[tile]
-        join = _JOINS[end.value][tile.id]
+        join = _JOINS[end][tile.id]
         assert join is not None, "the tile fits"
-        port, exposed = join
+        _, exposed, placement = join
         placements, ends, spinner, _, _ = self
-        left = [exposed]
-        fits = exposed.fits
-        for other in ends:
-            if other is not end:
-                left.append(other)
-                fits |= other.fits
+        left = list(ends)
+        left[ends.index(end)] = exposed
+        fits = 0
+        for open_end in left:
+            fits |= open_end.fits
         if spinner is None:
             if tile.is_double:
                 spinner = tile
         elif end.tile is spinner and end.port in _LINES and not _has_line(left, spinner):
             left += _BRANCH_ENDS[spinner]  # both lines are filled (rule 3.4)
             fits |= end.fits
-        placement = _new(Placement, (tile, end, port))
         placements += (placement,)
         return _new(Layout, (placements, tuple(left), spinner, count, fits))
 
