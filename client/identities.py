@@ -49,9 +49,15 @@ def write(file: Path, server: str, identity: Identity) -> None:
     fresh.replace(file)
 
 
-async def connect(file: Path, server: str, name: str, *, game_address: str | None = None) -> Client:
-    """A client for the guest kept in `file`, or for a new one when the service does not know that any more."""
-    identity = read(file, server)
+async def connect(
+    file: Path, server: str, name: str, *, game_address: str | None = None, kept_as: str | None = None
+) -> Client:
+    """A client for the guest kept in `file`, or for a new one when the service does not know that any more.
+
+    `kept_as` stands for the service in the file where its address may change; by default the address does.
+    """
+    key = kept_as or server
+    identity = read(file, key)
     if identity is not None:
         client = Client(server, identity.token, game_address=game_address)
         try:
@@ -63,5 +69,5 @@ async def connect(file: Path, server: str, name: str, *, game_address: str | Non
         else:
             return client
     identity = await new_guest(server, name)
-    write(file, server, identity)
+    write(file, key, identity)
     return Client(server, identity.token, game_address=game_address)

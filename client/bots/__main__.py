@@ -38,11 +38,13 @@ def play_match(
     """Two bots seek an opponent, play a rated match and are rated; a line for each round."""
     console = Console(highlight=False)
 
+    async def bot(name: str) -> Client:
+        # The folder belongs to one stack, whose ports may change.
+        file = state / f"{name.lower()}.json"
+        return await identities.connect(file, server, name, game_address=game, kept_as="this stack")
+
     async def run() -> bool:
-        async with (
-            await identities.connect(state / "amber.json", server, "Amber", game_address=game) as one,
-            await identities.connect(state / "basil.json", server, "Basil", game_address=game) as other,
-        ):
+        async with await bot("Amber") as one, await bot("Basil") as other:
             return await exhibition(one, other, lambda text: console.print(text, soft_wrap=True))
 
     _finish(asyncio.run(_guarded(run())))

@@ -35,6 +35,8 @@ async def exhibition(one: Client, other: Client, tell: Callable[[str], None]) ->
         nonlocal titled
         if not titled:
             tell(f"Match {news.table.match_id}: {seats(news.table)}.")
+            if news.table.round_no:
+                tell(f"It was cut off before and goes on in round {news.table.round_no}.")
             tell(HEADER)
             titled = True
         for line in account.lines(news):

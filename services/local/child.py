@@ -71,11 +71,9 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
                 await self._process.wait()
 
-    def log_tail(self) -> str:
-        """The last lines of its log; empty when it has none."""
-        if self.log_path is None:
-            return ""
-        return tail(self.log_path)
+    def logged(self, text: bytes) -> bool:
+        """Whether its log has this text."""
+        return self.log_path is not None and text in self.log_path.read_bytes()
 
 
 def tail(path: Path, lines: int = _LOG_LINES) -> str:

@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,8 @@ PREFIX = "SPECTACULAR_BID_"
 HOUSE_BOT = "greedy"
 
 _SERVICES = ("clock", "matchmaking", "game")
+_LISTENING = b'"event": "listening"'
+_START_ATTEMPTS_MAX = 3
 _READY_SECONDS_MAX = 60.0
 _STOP_GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
@@ -38,6 +40,12 @@ _POSTGRES_LOOK_SECONDS = 0.25
 
 class BrokenError(Exception):
     """A part of the stack has died or does not come up; the text names it and ends with the end of its log."""
+
+    def __init__(self, what: str, log_path: Path) -> None:
+        end = tail(log_path)
+        found = f"The end of {log_path}:\n{end}" if end else f"Its log {log_path} is empty."
+        super().__init__(f"{what}. {found}")
+        self.port_taken = "cannot listen" in end or "Address already in use" in end
 
 
 class StoppedError(Exception):
@@ -61,7 +69,7 @@ class Stack:
         self._postgres_starting: asyncio.Future[str] | None = None
         self._services: dict[str, Child] = {}
         self._bots: list[Child] = []
-        self._ends: dict[asyncio.Task[int], tuple[str, Path | None]] = {}
+        self._ends: dict[asyncio.Task[int], tuple[str, Path]] = {}
 
     def address(self, name: str) -> str:
         """host:port of one of DEFAULT_PORTS."""
@@ -72,7 +80,6 @@ class Stack:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop.set)
         try:
-            self._choose_ports()
             await self._start_database()
             await self._start_services()
             await self._start_house_bot()
@@ -96,7 +103,7 @@ class Stack:
                 raise StoppedError
             for end, (name, log_path) in self._ends.items():
                 if end.done():
-                    raise BrokenError(_broken(f"{name} has died ({how_it_ended(end.result())})", log_path))
+                    raise BrokenError(f"{name} has died ({how_it_ended(end.result())})", log_path)
             return await task
         finally:
             for each in (task, stopped):
@@ -154,14 +161,37 @@ class Stack:
         return status
 
     async def _start_services(self) -> None:
+        attempts_left = _START_ATTEMPTS_MAX
+        while True:
+            self._choose_ports()
+            attempts_left -= 1
+            try:
+                await self._start_services_once()
+            except BrokenError as problem:
+                # Somebody else took a port between our look and the service's: look again.
+                if not (problem.port_taken and attempts_left):
+                    raise
+                await self._stop_services()
+            else:
+                return
+
+    async def _start_services_once(self) -> None:
         began = time.monotonic()
         env = self._service_environment()
         for name in _SERVICES:
             await self._start_child(name, f"services.{name}", env=env[name])
         with self._display.waiting("starting the services"):
+            # First all of them: whoever is told that a service is ready can rely on it.
+            for name in _SERVICES:
+                await self.during(self._until_listening(self._services[name]))
             for name in _SERVICES:
                 await self.during(self._until_ready(name))
                 self._display.ready(name, self.address(name), time.monotonic() - began)
+
+    async def _until_listening(self, child: Child) -> None:
+        """It says so itself: on its port somebody else might answer."""
+        while not child.logged(_LISTENING):  # noqa: ASYNC110  a file sets no event
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _service_environment(self) -> dict[str, dict[str, str]]:
         """The environment of each service: ours, and what the stack decides."""
@@ -170,6 +200,8 @@ class Stack:
             "DATABASE_URL": self._database_url,
             "INTERNAL_SECRET": self._secret,
             "JWKS_FILE": str(self.places.jwks.absolute()),
+            # We read there that a service is listening.
+            "LOG_LEVEL": "debug" if os.environ.get(f"{PREFIX}LOG_LEVEL") == "debug" else "info",
             "DRAIN_GRACE_SECONDS": os.environ.get(f"{PREFIX}DRAIN_GRACE_SECONDS", "2"),
         }
         own = {
@@ -212,8 +244,8 @@ class Stack:
                     if answer.status == health_pb2.HealthCheckResponse.SERVING:
                         return
                 await asyncio.sleep(_LOOK_SECONDS)
-        log_path = self._services[name].log_path
-        raise BrokenError(_broken(f"{name} is not ready after {_READY_SECONDS_MAX:.0f} s", log_path))
+        log_path = self._log_path(name)
+        raise BrokenError(f"{name} is not ready after {_READY_SECONDS_MAX:.0f} s", log_path)
 
     async def _start_house_bot(self) -> None:
         token = self.places.bot_token(
@@ -232,11 +264,14 @@ class Stack:
         self._bots.append(bot)
 
     async def _start_child(self, name: str, module: str, *arguments: str, env: dict[str, str]) -> Child:
-        log_path = self.places.logs / f"{name}.log"
+        log_path = self._log_path(name)
         child = await Child.start(name, module, *arguments, env=env, log_path=log_path)
         self._services[name] = child
         self._watch(name, child.ended(), log_path)
         return child
+
+    def _log_path(self, name: str) -> Path:
+        return self.places.logs / f"{name}.log"
 
     def _watch(self, name: str, ended: Coroutine[Any, Any, int], log_path: Path) -> None:
         self._ends[asyncio.create_task(ended, name=f"end of {name}")] = (name, log_path)
@@ -245,15 +280,9 @@ class Stack:
 
     async def _close(self) -> None:
         """Stop everything that was started, in the order that cuts nobody off."""
-        for task in self._ends:
-            task.cancel()
-        await asyncio.gather(*self._ends, return_exceptions=True)
-        self._ends.clear()
-        clock = [child for name, child in self._services.items() if name == "clock"]
-        others = [child for name, child in self._services.items() if name != "clock"]
-        # The clock goes last of the services: the game process tells it how its matches are left.
-        for children in (self._bots, others, clock):
-            await asyncio.gather(*(child.stop(_STOP_GRACE_SECONDS) for child in children))
+        await self._forget(self._ends)
+        await asyncio.gather(*(bot.stop(_STOP_GRACE_SECONDS) for bot in self._bots))
+        await self._stop_services()
         if self._postgres_starting is not None:
             await asyncio.wait([self._postgres_starting])
         if self._postgres is not None:
@@ -262,13 +291,23 @@ class Stack:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
 
+    async def _stop_services(self) -> None:
+        await self._forget(end for end, (name, _) in self._ends.items() if name in self._services)
+        # The clock goes last: the game process tells it how its matches are left.
+        clock = [child for name, child in self._services.items() if name == "clock"]
+        others = [child for name, child in self._services.items() if name != "clock"]
+        for children in (others, clock):
+            await asyncio.gather(*(child.stop(_STOP_GRACE_SECONDS) for child in children))
+        self._services.clear()
+
+    async def _forget(self, ends: Iterable[asyncio.Task[int]]) -> None:
+        """An end of these is no surprise any more."""
+        expected = list(ends)
+        for end in expected:
+            end.cancel()
+            del self._ends[end]
+        await asyncio.gather(*expected, return_exceptions=True)
+
 
 async def _waited(future: asyncio.Future[T]) -> T:
     return await asyncio.shield(future)
-
-
-def _broken(what: str, log_path: Path | None) -> str:
-    if log_path is None:
-        return f"{what}."
-    end = tail(log_path)
-    return f"{what}. The end of {log_path}:\n{end}" if end else f"{what}. {log_path} is empty."

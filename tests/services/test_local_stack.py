@@ -217,6 +217,18 @@ def test_a_second_stack_on_the_same_folder_is_refused_and_harms_nobody(tmp_path:
         assert first.wait() == 0
 
 
+def test_two_stacks_started_at_once_share_the_machine(tmp_path: Path) -> None:
+    """Both look for the same ports in the same moment; whoever loses one takes another."""
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    with stack(folders[0], "run", "--no-match") as one, stack(folders[1], "run", "--no-match") as other:
+        for running in (one, other):
+            running.serving()
+            running.process.send_signal(signal.SIGINT)
+        assert (one.wait(), other.wait()) == (0, 0)
+
+
 def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
