@@ -59,8 +59,8 @@ def of_another_part(
     opened: m.Open, asked: m.Open, verdict: m.Verdict | None, message: m.Open
 ) -> Fault | None:
     """For a turn re-attached in another part than the known one (a draw judged elsewhere, or not seen to be told)."""
-    if message.start_ns < opened.start_ns:
-        return Fault("start_ns", f">= {opened.start_ns}", str(message.start_ns))
+    if message.start_raw_ns < opened.start_raw_ns:
+        return Fault("start_raw_ns", f">= {opened.start_raw_ns}", str(message.start_raw_ns))
     used = opened.consumed_ns if verdict is None else verdict.consumed_ns
     if message.consumed_ns < used:
         return Fault("consumed_ns", f">= {used}", str(message.consumed_ns))

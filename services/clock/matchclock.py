@@ -266,7 +266,8 @@ class MatchClock:
         if number < self.decision_no or self.state not in LIVE:
             over = self.decision_no - (self.state in LIVE)
             return self._contradicts(message.key, Fault("decision_no", f"> {over}", str(number)), now)
-        if message.start_ns != opened.start_ns:
+        # The raw clock tells the parts of a turn apart: live time may be the same in two, or even less, after a gap.
+        if message.start_raw_ns != opened.start_raw_ns:
             fault = continuity.of_another_part(opened, asked, self._verdict, message)
             if fault is not None:
                 return self._contradicts(message.key, fault, now)
@@ -274,7 +275,7 @@ class MatchClock:
             return self._run(message, message.consumed_ns, 0, now)
         # A resume is sent again with what it asked, or with what it got.
         same = replace(asked, consumed_ns=opened.consumed_ns)
-        names = ("seat", "bank_ns", "delay_ns", "consumed_ns")
+        names = ("seat", "start_ns", "bank_ns", "delay_ns", "consumed_ns")
         fault = continuity.differs(asked, message, *names) and continuity.differs(same, message, *names)
         if fault is not None:
             return self._contradicts(message.key, fault, now)

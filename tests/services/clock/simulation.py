@@ -85,6 +85,8 @@ class World:
         self._stalled_until = 0
         self._unread: list[Callable[[], None]] = []
         self._session = 0
+        self._lost: set[int] = set()
+        self._late_until: dict[int, int] = {}
         self._start_clock()
         self.room = RoomModel(self)
 
@@ -112,6 +114,9 @@ class World:
             self.outcome.wrong.append("undecided")
         return self.outcome
 
+    def _faulty_until(self, when: int) -> None:
+        self.outcome.last_fault_at = max(self.outcome.last_fault_at, when)
+
     # The engine's loop.
 
     def engine_reads(self, what: Callable[[], None]) -> None:
@@ -135,7 +140,7 @@ class World:
             return
         self._idle()
         self._stalled_until = self.now + ns
-        self.outcome.last_fault_at = self._stalled_until
+        self._faulty_until(self._stalled_until)
         self.at(self._stalled_until, self._go_on)
 
     def _go_on(self) -> None:
@@ -170,12 +175,13 @@ class World:
 
     def _flush(self) -> None:
         messages, self.link._outbox = self.link._outbox, []
-        if not messages or self._breaking:
+        if not messages or not self.link._speaking:
             return
-        session = self._session
+        # Nobody has noticed yet that the session is broken: it is under way all the same.
+        session, keeper = self._session, self.keeper
         self._last_there = max(self._last_there, self.now + self._delay())
         for message in messages:
-            self.at(self._last_there, lambda message=message: self._clock_reads(session, message))  # type: ignore[misc]
+            self.at(self._last_there, lambda message=message: self._clock_reads(session, keeper, message))  # type: ignore[misc]
 
     def _delay(self) -> int:
         slow = self.luck.random() < 0.05
@@ -186,8 +192,7 @@ class World:
         if self._breaking:
             return
         self._breaking = True
-        self.outcome.last_fault_at = self.now
-        self._late_chance = self.luck.choice([0.0, 0.5, 1.0])
+        self._faulty_until(self.now)
         keeper, name = self.keeper, f"s{self._session}"
         self.after(self.luck.randrange(0, 900 * MILLISECOND), lambda: self._clock_notices(keeper, name))
         self.after(self.luck.randrange(0, 900 * MILLISECOND), self._engine_notices)
@@ -221,25 +226,35 @@ class World:
         """The clock is gone, and after a while there is one that knows nothing."""
         self._start_clock()
         self._clock_down_until = self.now + self.luck.randrange(1, 2 * SECOND)
+        self._faulty_until(self._clock_down_until)
         self.cut()
 
-    def _clock_reads(self, session: int, message: m.EngineMessage) -> None:
-        name = f"s{session}"
+    def _clock_reads(self, session: int, keeper: Timekeeper, message: m.EngineMessage) -> None:
         if session != self._session or self._breaking:
-            if self.luck.random() >= self._late_chance:
-                return
-            late = self.luck.randrange(0, 3 * SECOND)
-            if self.disabled.attach_no:
-                name = f"s{self._session}"
-            self.after(late, lambda: self._clock_hears(name, message))
+            self._comes_late(session, keeper, message)
             return
         if self.now < self._clock_down_until:
             # The connection is refused until it is back.
             self._breaking = True
-            self._late_chance = 0.0
+            self._lost.add(session)
             self.at(self._clock_down_until, self._engine_notices)
             return
-        self._clock_hears(name, message)
+        self._clock_hears(f"s{session}", message)
+
+    def _comes_late(self, session: int, keeper: Timekeeper, message: m.EngineMessage) -> None:
+        """What was under way in a broken session: in order, up to some message, to the same clock, much later."""
+        if session in self._lost or self.luck.random() < 0.2:
+            self._lost.add(session)
+            return
+        when = max(self._late_until.get(session, 0), self.now + self.luck.randrange(0, 3 * SECOND))
+        self._late_until[session] = when
+
+        def arrives() -> None:
+            if keeper is self.keeper:
+                obeyed = self._session if self.disabled.attach_no else session
+                self._clock_hears(f"s{obeyed}", message)
+
+        self.at(when, arrives)
 
     def _clock_hears(self, name: str, message: m.EngineMessage) -> None:
         self._send(self.keeper.handle(name, message, self.clock_now))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.services.clock.simulation import BANK, Disabled, Faults, Outcome, World
 
-SEEDS = 150
+SEEDS = 80
 EVERYTHING = Faults(stall=0.5, cut=0.5, crash=0.3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -408,6 +409,28 @@ def test_a_new_session_finds_every_state_as_it_was(desk: Desk, state: str, clock
     assert only(m.Armed, heard).deadline_ns == deadline
     probe = only(m.Probe, desk.advance(max(0, deadline - desk.now)))
     assert only(m.Timeout, desk.say(reply(probe, desk.now), "s2")).deadline_ns == deadline
+
+
+@pytest.mark.parametrize("back_ns", [0, 300 * MILLISECOND])
+def test_the_parts_of_a_turn_are_told_apart_by_the_kernel_clock(desk: Desk, back_ns: int) -> None:
+    """A draw in a stall: when the gap has been taken out, the next part may start earlier in live time."""
+    opened = desk.opened()
+    desk.say(opened)
+    drawn = arrival(opened, opened.start_ns, "draw", Effect.CONTINUES)
+    only(m.Verdict, desk.say(drawn))
+    desk.keeper.detach("s1", desk.clock_now)
+    desk.advance(400 * MILLISECOND)
+    going_on = replace(
+        opened,
+        cause=m.OpenCause.REATTACH,
+        start_ns=opened.start_ns - back_ns,
+        start_raw_ns=opened.start_raw_ns + 400 * MILLISECOND,
+        gap_total_ns=400 * MILLISECOND,
+    )
+    played = arrival(going_on, going_on.start_ns + 7, "play")
+    hello = replace(desk.hello(2), open=(going_on,), pending=(played,))
+    verdict = only(m.Verdict, desk.say(hello, "s2"))
+    assert (verdict.command_id, verdict.elapsed_ns) == ("play", 7)
 
 
 def test_an_effect_committed_without_a_session_needs_no_telling(desk: Desk) -> None:
