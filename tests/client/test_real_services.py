@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from client import Client, Identity, News, TableState, Transport, identities
+from client import CallError, Client, Identity, News, TableState, Transport, identities
 from client.bots import greedy
 from client.bots.exhibition import exhibition
 from client.bots.house import House
@@ -184,3 +185,73 @@ async def test_who_one_is_is_kept_and_renewed_when_the_service_has_forgotten(
     identities.write(file, server, Identity(stranger.player_id, "Ada", "no token", 1 << 40))
     async with await identities.connect(file, server, "Ada") as client:
         assert (await client.standing()).player.player_id != ids[0]
+
+
+async def test_a_seek_hears_about_the_queue_and_can_be_cancelled(services: Stack) -> None:
+    client = await guest(services, "Ada")
+    waiting = asyncio.Event()
+    seeking = asyncio.create_task(client.seek(waiting=lambda facts: waiting.set()))
+    await waiting.wait()
+    await client.cancel_seek()
+    with pytest.raises(CallError) as cancelled:
+        await seeking
+    assert cancelled.value.reason == "SEEK_CANCELLED"
+    with pytest.raises(CallError) as nothing:
+        await client.cancel_seek()
+    assert nothing.value.reason == "NO_SEEK"
+
+
+async def run_client(services: Stack, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+    """`python -m client` as a user runs it: exit status, what it said, what it complained about."""
+    options = ("--server", services.address("matchmaking"), "--game", services.address("game"))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "client", *arguments, *options, "--state", str(services.folder / "me.json")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, complained = await process.communicate(typed.encode())
+    assert process.returncode is not None
+    return process.returncode, said.decode(), complained.decode()
+
+
+async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record(services: Stack) -> None:
+    one, other = await guest(services, "Amber"), await guest(services, "Basil")
+    assert await exhibition(one, other, lambda line: None)
+    (finished,) = await one.history()
+    assert (await run_client(services, "ladder"))[1].splitlines()[1].split()[0] == "1"
+    status, said, _ = await run_client(services, "profile", finished.north.player_id)
+    assert status == 0
+    assert finished.match_id in said
+    status, said, _ = await run_client(services, "watch", finished.match_id)
+    assert status == 0
+    assert "wins" in said
+    status, record, _ = await run_client(services, "record", finished.match_id)
+    assert status == 0
+    assert checked(record) == []
+    status, _, complained = await run_client(services, "record", "no match")
+    assert status == 1
+    assert complained.startswith("error: ")
+    assert len(complained.splitlines()) == 1
+
+
+async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> None:
+    bot = Client(
+        services.address("matchmaking"),
+        services.token(house_bot_id("greedy"), bot=True),
+        game_address=services.address("game"),
+    )
+    house = House(await services.exits.enter_async_context(bot), greedy.choose, lambda text: None)
+    running = asyncio.create_task(house.run())
+    try:
+        # Nonsense is asked again; then always the first of the list; at last the match is given up.
+        typed = "x\n0\n" + 20 * "1\n" + "r\n"
+        status, said, complained = await run_client(services, "play", "--bot", "greedy", typed=typed)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert (status, complained) == (0, "")
+    assert "Your tiles: [" in said
+    assert "please." in said
+    assert "wins: guest resigned" in said
