@@ -10,14 +10,15 @@ import hmac
 import inspect
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from services.common import errors
 from services.common.auth import Identity, TokenVerifier, set_caller
-from services.common.errors import ServiceError
+from services.common.errors import ServiceError, malformed
 from services.common.logs import get_logger
 from services.common.metrics import RpcMetrics
 
@@ -71,6 +72,31 @@ def _bearer(context: Context) -> str | None:
     return None
 
 
+_UNREADABLE = object()
+"""In place of a message whose bytes make no sense: grpc.aio itself would answer with the text of the exception."""
+
+
+def _forgiving(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def read(raw: bytes) -> Any:
+        try:
+            return deserialize(raw)
+        except DecodeError:
+            return _UNREADABLE
+
+    return read
+
+
+def _readable(request: Any) -> Any:
+    if request is _UNREADABLE:
+        raise malformed("the bytes are no message of this call")
+    return request
+
+
+async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _readable(request)
+
+
 class Guard(grpc.aio.ServerInterceptor):
     """Wraps every handler of one server."""
 
@@ -99,7 +125,7 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def _wrap(self, method: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         codecs = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _forgiving(handler.request_deserializer),
             "response_serializer": handler.response_serializer,
         }
         if handler.request_streaming and handler.response_streaming:
@@ -118,7 +144,7 @@ class Guard(grpc.aio.ServerInterceptor):
         async def behaviour(request: Any, context: Context) -> Any:
             began = time.perf_counter()
             try:
-                return await self._call(method, context, lambda: inner(request, context))
+                return await self._call(method, context, lambda: inner(_readable(request), context))
             finally:
                 seconds.observe(time.perf_counter() - began)
 
@@ -128,7 +154,8 @@ class Guard(grpc.aio.ServerInterceptor):
         streams = self._metrics.streams.labels(method)
 
         async def run(request: Any, context: Context) -> None:
-            result = inner(request, context)
+            requests = _all_readable(request) if hasattr(request, "__aiter__") else _readable(request)
+            result = inner(requests, context)
             if inspect.isawaitable(result):
                 await result
                 return

@@ -12,9 +12,10 @@ from engine.command import Command, Continue, Resign, Reveal, Start
 from engine.event import Event
 from engine.match import Match, decide
 from engine.refusal import Refusal
-from services.common.errors import ServiceError
+from services.common.errors import ServiceError, try_again
 from services.game.livetime import Stamp
 from services.game.story import Answered, Story
+from services.wire.commands import refusal_error
 
 _PRECEDENCE: Final = {refusal: number for number, refusal in enumerate(Refusal)}
 _UNTIMED: Final = (Start, Continue, Reveal, Resign)
@@ -61,3 +62,20 @@ def rule(state: Match, asked: Asked) -> tuple[Event, ...] | Refusal:
     if isinstance(ruling, Refusal) and _PRECEDENCE[ruling] < _PRECEDENCE[Refusal.STALE_DECISION]:
         return ruling
     return Refusal.STALE_DECISION
+
+
+def held_error() -> ServiceError:
+    """A fault of ours stopped the match."""
+    return ServiceError(
+        grpc.StatusCode.FAILED_PRECONDITION, "MATCH_HELD", "the match is held because of an internal fault"
+    )
+
+
+def parting(story: Story, asked: Asked, *, held: bool) -> Answer:
+    """The answer to a command that was not carried out before its room closed."""
+    if held:
+        return held_error()
+    if not story.over:
+        # It may have been stored in the last moment; the same request_id finds out.
+        return try_again("the match is moving to another process")
+    return repeated(story, asked) or refusal_error(Refusal.MATCH_OVER)

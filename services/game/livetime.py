@@ -32,11 +32,11 @@ TICK_SECONDS: Final = 0.005
 """The longest wait without an idle instant: a paused process is dated to at most this before its pause."""
 SLACK_NS: Final = 2 * MILLISECOND
 """How much later than asked a wait may end before that counts as not running."""
-SUSPECT_NS: Final = 10 * MILLISECOND
-"""After a longer stretch of work there may be a backlog, which is then waited for."""
-QUIET_NS: Final = 1 * MILLISECOND
-"""How long nothing must come for a backlog to be over. gRPC hands its messages to the loop one by one through a thread,
-so between two that had both arrived long ago the loop waits for some ten microseconds."""
+QUIET_NS: Final = MILLISECOND // 2
+"""How long nothing must come for the backlog behind a stall to be over. gRPC hands its messages to the loop one by one
+through a thread, so between two that had both arrived long ago the loop waits for some ten microseconds."""
+NOTABLE_NS: Final = 10 * MILLISECOND
+"""Stretches without an idle instant that are worth observing."""
 GAPS_KEPT: Final = 1000
 
 SOURCE: Final = "boottime" if hasattr(time, "CLOCK_BOOTTIME") else "monotonic"
@@ -99,7 +99,7 @@ class LiveTime:
         self.gap_total_ns = 0
         """All gaps so far, nanoseconds."""
         self.observe_stretch: Callable[[int], None] | None = None
-        """Told the length of each stretch without an idle instant that is longer than one tick."""
+        """Told the length of each stretch without an idle instant that is longer than 10 ms."""
         self._read = read
         self._threshold = threshold_ns
         self._on_regression = on_regression
@@ -150,7 +150,7 @@ class LiveTime:
             self.gap_total_ns += stretch
             self._gaps.append(Gap(self._ok, at, "oversleep" if self._overslept else "stall"))
             self._gaps_seen += 1
-        if self.observe_stretch is not None and stretch > SUSPECT_NS:
+        if self.observe_stretch is not None and stretch > NOTABLE_NS:
             self.observe_stretch(stretch)
         self._ok = at
         self._overslept = False
@@ -159,7 +159,7 @@ class LiveTime:
     def waits(self, entered: int) -> None:
         """The loop found nothing to do at `entered` and begins to wait."""
         stretch = entered - self._ok
-        if stretch <= SUSPECT_NS:
+        if stretch <= self._threshold:
             self.idle(entered)
         elif self._drained_by is None:
             # Draining takes less time than filling did, unless the load is more than can be served at all.

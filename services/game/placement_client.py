@@ -8,7 +8,6 @@ from typing import Final
 
 import grpc
 
-from services.common.errors import ServiceError
 from services.common.logs import get_logger
 from services.game.rooms import Rooms
 from services.game.shell import Incarnation
@@ -101,8 +100,9 @@ class PlacementLink:
     async def _place(self, place: pb.Place) -> None:
         try:
             room = await self._rooms.open(place.match_id, place.fence)
-        except ServiceError as error:
-            get_logger().error("placement_failed", match_id=place.match_id, reason=error.reason)
+        except Exception:  # noqa: BLE001 - one match that cannot be loaded must not end the others
+            # The match stays ours: whoever asks for it has it loaded again, and so does the next registration.
+            get_logger().exception("placement_failed", match_id=place.match_id)
             return
         if room is not None:
             self._out.put_nowait(pb.RegisterRequest(placed=pb.Placed(match_id=place.match_id)))

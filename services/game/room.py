@@ -14,19 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import grpc
-
 from engine import clock
-from engine.command import Continue, Draw
+from engine.command import Draw
 from engine.event import Event, TileDrawn, TurnTimed
 from engine.eventjson import event_to_json
-from engine.match import Phase, cancel, deal_round, decide, evolve, expire, void
+from engine.match import Phase, deal_round, evolve, expire, void
 from engine.refusal import Refusal
-from engine.seats import SEATS
-from services.common.errors import ServiceError, limit_reached, try_again
+from services.common.errors import limit_reached, try_again
 from services.common.logs import get_logger
-from services.game import shuffle
-from services.game.asked import Answer, Asked, repeated, rule
+from services.game import limits, shuffle
+from services.game.asked import Answer, Asked, held_error, parting, repeated, rule
 from services.game.decision import OpenDecision
 from services.game.endings import ending_of
 from services.game.script import Script
@@ -89,7 +86,7 @@ class Room:
     def ask(self, asked: Asked) -> None:
         """Puts a command in line. Raises ServiceError when the line is full or the match is not played here."""
         if self.held:
-            raise _held()
+            raise held_error()
         if self.closed and not self.story.over:
             raise try_again("the match is moving to another process")
         if len(self._inbox) >= INBOX_MAX:
@@ -167,7 +164,7 @@ class Room:
             while not self.story.over:
                 message = await self._next()
                 if message is None:
-                    await self._limit()
+                    await self._commit(self._with_what_follows(limits.reached(self.story.state)))
                 else:
                     await self._handle(message)
         except FencedError:
@@ -179,8 +176,6 @@ class Room:
             self.held = True
             self._shell.rooms_held.inc()
             self._log.exception("room_held", revision=self.story.revision)
-            if self._answering is not None and not self._answering.answer.done():
-                self._answering.answer.set_result(_held())
         finally:
             self._shell.rooms_live.dec()
             self._leave()
@@ -201,18 +196,12 @@ class Room:
         state = self.story.state
         if state.outcome is not None:
             self._shell.clock.close(self.story.row.match_id, self.fence, state.outcome.cause)
-        for message in self._inbox:
+        # Whoever still waits, the one in the middle of it included, is told where the match stands now.
+        for message in (self._answering, *self._inbox):
             if isinstance(message, Asked) and not message.answer.done():
-                message.answer.set_result(self._parting_answer(message))
+                message.answer.set_result(parting(self.story, message, held=self.held))
         self._inbox.clear()
         self._announce()
-
-    def _parting_answer(self, asked: Asked) -> Answer:
-        if self.held:
-            return _held()
-        if not self.story.over:
-            return try_again("the match is moving to another process")
-        return repeated(self.story, asked) or refusal_error(Refusal.MATCH_OVER)
 
     async def _next(self) -> Message | None:
         """The next message; None when the start or continue limit is reached first (rule 7.2)."""
@@ -372,39 +361,22 @@ class Room:
         """Opens what the state asks. Called after the commit and immediately before the news is told."""
         story = self.story
         state = story.state
-        self._limit_at = self._decision = None
+        self._decision = None
+        limit_ns = limits.limit_ns(story.row, state)
+        if limit_ns is None:
+            self._limit_at = None
+        elif self._limit_at is None or not state.pressed:
+            self._limit_at = asyncio.get_running_loop().time() + limit_ns / clock.SECOND
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)
             now = self._shell.livetime.starting()
             self._decision = OpenDecision.begin(state, key, cause, now, story.credited_ns)
             self._shell.clock.open(self._decision.opened, self)
-            return
-        limit_ns = {
-            Phase.AWAITING_START: story.row.start_limit_ns,
-            Phase.SETTLED: story.row.continue_limit_ns,
-        }.get(state.phase)
-        if limit_ns is not None:
-            self._limit_at = asyncio.get_running_loop().time() + limit_ns / clock.SECOND
 
     async def _settle_what_is_due(self) -> None:
         """After a restart: a deal that an earlier process did not get to."""
         if self.story.state.phase is Phase.AWAITING_DEAL:
             await self._commit(self._with_what_follows(()))
-
-    async def _limit(self) -> None:
-        """The start or continue limit was reached (rule 7.2)."""
-        state = self.story.state
-        missing = [seat for seat in SEATS if seat not in state.pressed]
-        if state.phase is Phase.AWAITING_START:
-            await self._commit(cancel(state, missing))
-            return
-        events: tuple[Event, ...] = ()
-        for seat in missing:
-            ruling = decide(state, Continue(seat))
-            assert not isinstance(ruling, Refusal), ruling
-            state = evolve(state, ruling[0])
-            events += ruling
-        await self._commit(self._with_what_follows(events))
 
     # Ends that nobody asked for.
 
@@ -454,9 +426,3 @@ class Room:
         self.news += 1
         for wake in self._listeners:
             wake.set()
-
-
-def _held() -> ServiceError:
-    return ServiceError(
-        grpc.StatusCode.FAILED_PRECONDITION, "MATCH_HELD", "the match is held because of an internal fault"
-    )

@@ -99,7 +99,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     @staticmethod
     def _ask(source: Room | Story, asked: Asked) -> None:
         """Puts a command in line, or answers at once for a match that is over."""
-        if isinstance(source, Room) and not source.closed:
+        if isinstance(source, Room) and (source.held or not source.closed):
             source.ask(asked)
             return
         story = _story(source)
@@ -135,11 +135,15 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             )
             conversation = Conversation(follower, self._settings.heartbeat_seconds)
             pump = asyncio.create_task(self._pump(request_iterator, source, conversation, identity))
+
+            def ended(pump: asyncio.Task[None]) -> None:
+                if not pump.cancelled() and (error := pump.exception()) is not None:
+                    conversation.deaf(error)
+
+            pump.add_done_callback(ended)
             try:
                 async for response in conversation.responses():
                     yield response
-                if pump.done() and not pump.cancelled() and (error := pump.exception()) is not None:
-                    raise error
             finally:
                 pump.cancel()
 

@@ -109,6 +109,7 @@ class Conversation:
         self._wake = asyncio.Event()
         self._answers: deque[pb.Answer] = deque()
         self._expected = 0
+        self._error: BaseException | None = None
 
     def expect(self, request_id: str, answer: asyncio.Future[Answer]) -> None:
         """An answer that will come."""
@@ -120,6 +121,11 @@ class Conversation:
                 self.answer(request_id, done.result())
 
         answer.add_done_callback(arrived)
+
+    def deaf(self, error: BaseException) -> None:
+        """Nothing more can be read: the stream ends with this, since silence would look like life."""
+        self._error = error
+        self._wake.set()
 
     def answer(self, request_id: str, answer: Answer) -> None:
         """An answer that is there."""
@@ -138,6 +144,8 @@ class Conversation:
                 self._answers.clear()
                 if news is not None or answers:
                     yield pb.PlayResponse(news=news, answers=answers)
+                if self._error is not None:
+                    raise self._error
                 if follower.finished and not self._expected and not self._answers:
                     return
                 if not await _woken(self._wake, self._heartbeat_seconds):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from client.wire import command_to_pb
-from engine.command import Accept, Bid, Command, Continue, Decline, Pass
-from engine.deal import Deal
+from engine.command import Accept, Bid, Continue, Decline, Pass
 from engine.event import Event, PointsMoved, RoundBlocked
-from engine.match import Match, Phase, deal_round, decide, legal, replay
-from engine.refusal import Refusal
+from engine.match import Match
 from engine.seats import NORTH, SEATS, SOUTH, BySeat
 from spectacularbid.match.v1 import table_pb2
-from tests.engine.randomplay import choose, shuffled
-from tests.engine.tables import SALT, deal, play, started
+from tests.engine.tables import deal, play
+from tests.integration.rounds import find_round
 from tests.seats import Table, legal_commands, scripted
 from tests.stack import Stack
 
@@ -107,33 +104,6 @@ async def test_fc_65_the_opening_tile_is_joined_to_nothing(shared: Stack) -> Non
     assert standing_still(await table.view(NORTH)) == before
     await table.do(play(NORTH, "6|6"))
     assert (await table.view(NORTH)).layout.count == 12
-
-
-Course = tuple[Deal, list[Command]]
-
-
-def find_round(wanted: Callable[[Sequence[Event], Sequence[Match]], bool], seed: int) -> Course:
-    """A random first round that ends as wanted: its deal and its commands."""
-    rng = random.Random(seed)
-    while True:
-        dealt = shuffled(rng)
-        state = started()
-        ruling = deal_round(state, dealt, SALT)
-        assert not isinstance(ruling, Refusal)
-        state = replay(state, ruling)
-        commands: list[Command] = []
-        events: list[Event] = []
-        states = [state]
-        while state.phase not in (Phase.SETTLED, Phase.OVER):
-            command = choose(state, legal(state), rng)
-            decided = decide(state, command)
-            assert not isinstance(decided, Refusal)
-            state = replay(state, decided)
-            commands.append(command)
-            events += decided
-            states.append(state)
-        if state.phase is Phase.SETTLED and wanted(events, states):
-            return dealt, commands
 
 
 async def test_fc_67_a_seat_without_a_tile_passes_and_two_passes_settle_the_round(shared: Stack) -> None:
