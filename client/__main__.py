@@ -37,6 +37,8 @@ Name = Annotated[str, typer.Option(help="Your name, when you are new here.")]
 State = Annotated[
     Path | None, typer.Option(help="File that keeps who you are; by default in your state folder.")
 ]
+# Whoever types a command wants to hear soon that nobody is there.
+_PATIENCE_SECONDS = 5.0
 _SERVER = "127.0.0.1:7600"
 _GAME = "127.0.0.1:7601"
 
@@ -48,7 +50,10 @@ def _with_client(
 
     async def run() -> None:
         file = state or identities.default_file()
-        async with await identities.connect(file, server, name, game_address=game or None) as client:
+        client = await identities.connect(
+            file, server, name, game_address=game or None, patience_seconds=_PATIENCE_SECONDS
+        )
+        async with client:
             await work(client)
 
     try:

@@ -100,8 +100,16 @@ class Service:
 class Connections:
     """All the addresses one player talks to, with the player's token."""
 
-    def __init__(self, token: str | None, credentials: grpc.ChannelCredentials | None = None) -> None:
+    def __init__(
+        self,
+        token: str | None,
+        credentials: grpc.ChannelCredentials | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self.metadata: Metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        self.patience_seconds = patience_seconds
+        """How long a call is repeated before UnreachableError."""
         self._credentials = credentials
         self._services: dict[str, Service] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -126,8 +134,6 @@ class Connections:
         address: str,
         method: Callable[[Service], grpc.aio.UnaryUnaryMultiCallable[Any, T]],
         request: Any,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
     ) -> T:
         """A unary call that is safe to repeat; follows the match when another process owns it.
 
@@ -135,7 +141,7 @@ class Connections:
         """
         for _ in range(_REDIRECTS_MAX):
             try:
-                return await self._call(address, method, request, patience_seconds)
+                return await self._call(address, method, request)
             except CallError as error:
                 elsewhere = error.metadata.get("address", "")
                 if error.reason != "WRONG_ADDRESS" or elsewhere in ("", address):
@@ -148,7 +154,6 @@ class Connections:
         address: str,
         method: Callable[[Service], grpc.aio.UnaryUnaryMultiCallable[Any, T]],
         request: Any,
-        patience_seconds: float,
     ) -> T:
         async def attempt() -> T:
             service = self.at(address)
@@ -159,7 +164,7 @@ class Connections:
                     self.renew(address, service)
                 raise
 
-        return await persist(attempt, patience_seconds=patience_seconds)
+        return await persist(attempt, patience_seconds=self.patience_seconds)
 
     async def close(self) -> None:
         """Close every channel; streams on them end."""

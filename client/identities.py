@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from client.connection import PATIENCE_SECONDS
 from client.errors import CallError
 from client.session import Client, Identity, new_guest
 
@@ -50,7 +51,13 @@ def write(file: Path, server: str, identity: Identity) -> None:
 
 
 async def connect(
-    file: Path, server: str, name: str, *, game_address: str | None = None, kept_as: str | None = None
+    file: Path,
+    server: str,
+    name: str,
+    *,
+    game_address: str | None = None,
+    kept_as: str | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Client:
     """A client for the guest kept in `file`, or for a new one when the service does not know that any more.
 
@@ -59,7 +66,7 @@ async def connect(
     key = kept_as or server
     identity = read(file, key)
     if identity is not None:
-        client = Client(server, identity.token, game_address=game_address)
+        client = _client(server, identity, game_address, patience_seconds)
         try:
             await client.standing()
         except CallError as error:
@@ -68,6 +75,10 @@ async def connect(
                 raise
         else:
             return client
-    identity = await new_guest(server, name)
+    identity = await new_guest(server, name, patience_seconds=patience_seconds)
     write(file, key, identity)
-    return Client(server, identity.token, game_address=game_address)
+    return _client(server, identity, game_address, patience_seconds)
+
+
+def _client(server: str, identity: Identity, game_address: str | None, patience_seconds: float) -> Client:
+    return Client(server, identity.token, game_address=game_address, patience_seconds=patience_seconds)

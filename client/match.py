@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 import grpc
 
 from client import table as fold
-from client.connection import PATIENCE_SECONDS, Backoff, persist
+from client.connection import Backoff, persist
 from client.errors import CallError, ClientError, UnreachableError, from_rpc
 from client.lines import Applied, PlayLine, WatchLine
 from client.wire import command_to_pb, evolve, prompt_from_pb, seat_to_pb, table_from_pb
@@ -181,7 +181,8 @@ class MatchStream:
             seat=seat_to_pb(command.seat if one_device else None),
         )
         applied = await persist(
-            lambda: self._line.send(self._address, request), patience_seconds=PATIENCE_SECONDS
+            lambda: self._line.send(self._address, request),
+            patience_seconds=self._connections.patience_seconds,
         )
         self._answered = max(self._answered, decision_id)
         return applied

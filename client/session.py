@@ -58,9 +58,15 @@ class MatchHandle:
     """In whole points; 0 when unrated."""
 
 
-async def new_guest(address: str, name: str, credentials: grpc.ChannelCredentials | None = None) -> Identity:
+async def new_guest(
+    address: str,
+    name: str,
+    credentials: grpc.ChannelCredentials | None = None,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Identity:
     """A new player of a service that has guests. Raises CallError or UnreachableError."""
-    connections = Connections(None, credentials)
+    connections = Connections(None, credentials, patience_seconds=patience_seconds)
     try:
         request = guest_service_pb2.CreateGuestRequest(name=name)
         made = await connections.call(address, lambda service: service.guests.CreateGuest, request)
@@ -83,13 +89,14 @@ class Client:
         *,
         game_address: str | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """`game_address` is where any game process answers; by default the same as matchmaking, as behind one
-        front door. `credentials` for TLS.
+        front door. `credentials` for TLS. `patience_seconds` is how long a call is repeated.
         """
         self.address = matchmaking_address
         self.game_address = game_address or matchmaking_address
-        self._connections = Connections(token, credentials)
+        self._connections = Connections(token, credentials, patience_seconds=patience_seconds)
 
     @classmethod
     async def guest(cls, address: str, name: str, *, game_address: str | None = None) -> Self:
@@ -150,7 +157,7 @@ class Client:
                 pause = backoff.next_seconds()
             finally:
                 call.cancel()
-            if time.monotonic() - heard > PATIENCE_SECONDS + _SEEK_SILENCE_SECONDS:
+            if time.monotonic() - heard > self._connections.patience_seconds + _SEEK_SILENCE_SECONDS:
                 raise UnreachableError(f"nobody answers at {self.address}")
             await asyncio.sleep(pause)
 

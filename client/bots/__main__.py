@@ -19,7 +19,7 @@ from client.errors import ClientError
 from client.session import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
 TOKEN_VARIABLE = "SPECTACULAR_BID_TOKEN"  # noqa: S105  the name of a variable, not a token
 
@@ -73,11 +73,21 @@ def house(
 
 async def _guarded(work: Coroutine[Any, Any, bool]) -> bool:
     """Run to the end; what a player can do nothing about becomes one line."""
+    ok = False
     try:
-        return await work
-    except ClientError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return False
+        ok = await work
+    except* ClientError as group:
+        for error in _each(group):
+            print(f"error: {error}", file=sys.stderr)
+    return ok
+
+
+def _each(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _each(error)
+        else:
+            yield error
 
 
 def _finish(ok: bool) -> None:  # noqa: FBT001  the one thing there is to say

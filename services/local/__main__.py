@@ -66,8 +66,6 @@ async def _session(stack: Stack, display: Display, *, match: bool, serve: bool) 
         _where_to_look(stack, display)
         await stack.serve()
         display.say()
-        with display.waiting("stopping"):
-            pass
     display.say("Stopped; nothing is left running.")
     return 0
 

@@ -281,12 +281,13 @@ class Stack:
     async def _close(self) -> None:
         """Stop everything that was started, in the order that cuts nobody off."""
         await self._forget(self._ends)
-        await asyncio.gather(*(bot.stop(_STOP_GRACE_SECONDS) for bot in self._bots))
-        await self._stop_services()
-        if self._postgres_starting is not None:
-            await asyncio.wait([self._postgres_starting])
-        if self._postgres is not None:
-            await asyncio.to_thread(self._postgres.stop)
+        with self._display.waiting("stopping"):
+            await asyncio.gather(*(bot.stop(_STOP_GRACE_SECONDS) for bot in self._bots))
+            await self._stop_services()
+            if self._postgres_starting is not None:
+                await asyncio.wait([self._postgres_starting])
+            if self._postgres is not None:
+                await asyncio.to_thread(self._postgres.stop)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
