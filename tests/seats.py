@@ -200,6 +200,13 @@ def continued(sequence: int, message: pb.WatchResponse) -> int:
     return sequence
 
 
+def ends(message: pb.WatchResponse) -> bool:
+    """Whether a message tells of the end of the match."""
+    return message.snapshot.table.HasField("outcome") or any(
+        event.HasField("match_ended") for event in message.events
+    )
+
+
 def prompt_of(message: pb.WatchResponse) -> table_pb2.Prompt | None:
     """The question a message puts."""
     if message.HasField("prompt"):
@@ -241,6 +248,7 @@ class Sitting:
     news: list[pb.WatchResponse] = field(default_factory=list)
     answers: dict[str, list[pb.Answer]] = field(default_factory=dict)
     sequence: int = 0
+    over: bool = False
     answered: int = 0
     """The last question that was answered."""
     patience: int = 1_000_000
@@ -248,6 +256,12 @@ class Sitting:
 
     async def play(self) -> None:
         """To the end of the match."""
+        while not self.over:
+            # grpc.aio loses what was not read yet when it writes to a stream that the service has ended: attach again.
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await self._attach()
+
+    async def _attach(self) -> None:
         call = self.stub.Play(metadata=self.metadata)
         try:
             await call.write(
@@ -262,9 +276,7 @@ class Sitting:
                 prompt = prompt_of(message.news)
                 if prompt is not None:
                     for request in self.choose(prompt):
-                        # The other seat may just have ended the match, and with it the stream; what it said is read first.
-                        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                            await call.write(pb.PlayRequest(submit=request))
+                        await call.write(pb.PlayRequest(submit=request))
         finally:
             call.cancel()
 
@@ -275,6 +287,7 @@ class Sitting:
         if message.HasField("news"):
             self.news.append(message.news)
             self.sequence = continued(self.sequence, message.news)
+            self.over = self.over or ends(message.news)
 
     def choose(self, prompt: table_pb2.Prompt) -> list[pb.SubmitRequest]:
         """The requests that answer a question."""
