@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import uuid
 from collections.abc import Callable, Mapping
@@ -257,9 +256,12 @@ class Sitting:
     async def play(self) -> None:
         """To the end of the match."""
         while not self.over:
-            # grpc.aio loses what was not read yet when it writes to a stream that the service has ended: attach again.
-            with contextlib.suppress(grpc.aio.AioRpcError):
+            try:
                 await self._attach()
+            except grpc.aio.AioRpcError as error:
+                if from_rpc(error).reason:
+                    raise
+                # grpc.aio loses what was not read yet when it writes to a stream that the service has ended.
 
     async def _attach(self) -> None:
         call = self.stub.Play(metadata=self.metadata)

@@ -34,11 +34,8 @@ READINESS_PERIOD_SECONDS = 1.0
 READINESS_TIMEOUT_SECONDS = 2.0
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.so_reuseport", 0),
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
     # Clients may ping every 10 s, on quiet streams too; less would end them with too_many_pings.
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -112,8 +109,16 @@ class Host:
 
     def _server(self, gate: Gate, listen: str, bytes_max: int) -> tuple[grpc.aio.Server, str]:
         guard = Guard(gate, self._rpc_metrics)
-        # The last of two equal options counts.
-        options = [*SERVER_OPTIONS, ("grpc.max_receive_message_length", bytes_max)]
+        settings = self.settings
+        timeout_ms = int(settings.keepalive_timeout_seconds * 1000)
+        options = [
+            *SERVER_OPTIONS,
+            ("grpc.max_receive_message_length", bytes_max),
+            ("grpc.keepalive_time_ms", int(settings.keepalive_seconds * 1000)),
+            ("grpc.keepalive_timeout_ms", timeout_ms),
+            # Without it a ping is given a minute, whatever the keepalive timeout says.
+            ("grpc.http2.ping_timeout_ms", timeout_ms),
+        ]
         server = grpc.aio.server(interceptors=[guard], options=options)
         try:
             port = server.add_insecure_port(listen)

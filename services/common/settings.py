@@ -69,6 +69,12 @@ class CommonSettings(BaseSettings):
     drain_grace_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
     """How long calls under way may take after SIGTERM before they are cut."""
 
+    keepalive_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
+    """A connection that was silent for so long is pinged. Together with the next: how long a dead one is kept."""
+
+    keepalive_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    """A ping without an answer for so long ends the connection and its streams."""
+
     schema_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
     """How long to wait at the start for the database and its schema."""
 
