@@ -32,7 +32,7 @@ TICK_SECONDS: Final = 0.005
 """The longest wait without an idle instant: a paused process is dated to at most this before its pause."""
 SLACK_NS: Final = 2 * MILLISECOND
 """How much later than asked a wait may end before that counts as not running."""
-QUIET_NS: Final = MILLISECOND // 2
+QUIET_NS: Final = 1 * MILLISECOND
 """How long nothing must come for the backlog behind a stall to be over. gRPC hands its messages to the loop one by one
 through a thread, so between two that had both arrived long ago the loop waits for some ten microseconds."""
 NOTABLE_NS: Final = 10 * MILLISECOND

@@ -17,12 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.clock import MILLISECOND, SECOND
-from services.game.livetime import QUIET_NS, SLACK_NS, SUSPECT_NS, TICK_SECONDS, LiveTime, new_event_loop
+from services.game.livetime import QUIET_NS, SLACK_NS, TICK_SECONDS, LiveTime, new_event_loop
 from tests.services.clock.burst import SERVICE
 from tests.services.clock.engines import run_live
 
 TICK_NS = int(TICK_SECONDS * SECOND)
-RESOLUTION_NS = TICK_NS + SLACK_NS
 
 
 class Kernel:
@@ -114,7 +113,7 @@ def test_load_without_end_behind_a_stall_cannot_stop_live_time() -> None:
     kernel = Kernel()
     kernel.work(100 * MILLISECOND)
     before = kernel.live.mark()
-    for _ in range(2000):
+    for _ in range(5000):
         kernel.wait(QUIET_NS // 10)
         kernel.work(QUIET_NS // 2)
     assert kernel.live.gap_total_ns <= 201 * MILLISECOND
@@ -125,7 +124,7 @@ def test_a_flood_alone_is_no_stall() -> None:
     kernel = Kernel()
     for _ in range(2000):
         kernel.wait(QUIET_NS // 100)
-        kernel.work(SUSPECT_NS // 2)
+        kernel.work(40 * MILLISECOND)
     assert kernel.live.gap_total_ns == 0
 
 
@@ -263,9 +262,9 @@ def test_commands_sent_while_the_loop_stands_still_are_stamped_at_its_start(way:
     assert len(stamps) == 60
     late = [stamp - stalled_at for stamp in stamps]
     # A naive "now" would be 200 to 300 ms late for every one of them. On a busy machine the thread that hands the
-    # messages over may be held up itself, so single ones may come out later.
-    assert statistics.median(late) < RESOLUTION_NS
-    assert max(late) < 60 * MILLISECOND
+    # messages over may be held up itself, and looks like the end of the backlog.
+    assert statistics.median(late) < 50 * MILLISECOND
+    assert max(late) < 100 * MILLISECOND
 
 
 STOPPED = """
