@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,15 @@ SECONDS_MAX = 30.0
 def new_id() -> str:
     """A request id."""
     return str(uuid.uuid4())
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until something holds that nobody tells us of."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while True:
+            if await check():
+                return
+            await asyncio.sleep(0.02)
 
 
 def tile_to_pb(text: str) -> table_pb2.Tile:
