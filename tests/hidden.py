@@ -75,6 +75,28 @@ class Truth:
                 known |= self.states[at].hand(seat)
         return known
 
+    def knowable_on_device(self, sequence: int, *, event: bool) -> TileSet:
+        """The tiles a shared device may show with event number `sequence`, or with the table after it: what is laid, and
+        the hand of the seat whose turn it is, or was until the event."""
+        known = 0
+        for at in (max(0, sequence - 1), sequence) if event else (sequence,):
+            state = self.states[at]
+            known |= self._laid[at] | (0 if state.to_act is None else state.hand(state.to_act))
+        return known
+
+    def leaks_on_device(self, responses: Iterable[pb.WatchResponse]) -> list[str]:
+        """The same as `leaks` for the connection that holds both seats (rule 7.4)."""
+        responses = list(responses)
+        found = []
+        for response in responses:
+            for name, sequence, part in _parts(response):
+                event = name not in ("snapshot", "prompt")
+                unknowable = tiles_in(part) & ~self.knowable_on_device(sequence, event=event)
+                if unknowable:
+                    names = ", ".join(map(str, tiles_of(unknowable)))
+                    found.append(f"{name} {sequence} shows {names}")
+        return found + self.secrets(b"\0".join(response.SerializeToString() for response in responses))
+
     def leaks(self, responses: Iterable[pb.WatchResponse], seat: Seat | None) -> list[str]:
         """Everything in these messages that their receiver may not know; empty when they are clean."""
         found = []
