@@ -1,0 +1,221 @@
+"""How late the clock's timeouts come, with many decisions open, and what judging costs, on both event loops.
+
+`python -m tests.bench.clock [--matches N] [--seconds S]`. The clock is a process of its own, as in production; the
+engine of the bench opens decisions whose deadlines are spread over the time, answers every probe and half of the
+decisions. Late is what passes from the deadline until the engine hears of the timeout, two trips included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import grpc
+import uvloop
+from prometheus_client import CollectorRegistry
+from rich.console import Console
+from rich.table import Table
+
+from engine.clock import MILLISECOND, SECOND, Effect
+from engine.seats import NORTH
+from services.clock.rpc import ClockRpc
+from services.clock.timekeeper import Timekeeper
+from services.common import logs
+from services.game.clock_client import ClockLink
+from services.game.livetime import LiveTime, new_event_loop
+from services.wire import clock_messages as m
+from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import add_ClockServiceServicer_to_server
+
+LOOPS = ("asyncio", "uvloop")
+
+
+async def serve() -> None:
+    """The clock without its surroundings: no database, no settings."""
+    logs.configure("error")  # nobody reads them: the pipe would fill
+    server = grpc.aio.server()
+    keeper = Timekeeper("bench", m.Policy(), lambda: str(uuid4()))
+    add_ClockServiceServicer_to_server(ClockRpc(keeper, CollectorRegistry()), server)
+    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+    await server.start()
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the bench is gone
+    await server.stop(0)
+
+
+@dataclass
+class Tally:
+    """What the engine of the bench saw."""
+
+    live: LiveTime
+    link: ClockLink
+    left: int
+    late_ns: list[int] = field(default_factory=list)
+    verdict_ns: list[int] = field(default_factory=list)
+    asked_at: dict[str, int] = field(default_factory=dict)
+    faults: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def over(self) -> None:
+        """One decision less."""
+        self.left -= 1
+        if self.left == 0:
+            self.done.set()
+
+    def on_armed(self, armed: m.Armed) -> None:
+        """Nothing to see."""
+
+    def on_verdict(self, verdict: m.Verdict) -> None:
+        """A command was judged."""
+        self.verdict_ns.append(time.monotonic_ns() - self.asked_at[verdict.command_id])
+        self.link.applied(verdict.key, verdict.command_id, 1)
+        self.over()
+
+    def on_probe(self, probe: m.Probe, watermark_ns: int) -> None:
+        """The room of the bench has nothing else to do."""
+        self.link.probe_reply(probe.key, probe.probe_no, watermark_ns)
+
+    def on_timeout(self, timeout: m.Timeout) -> None:
+        """A decision was lost."""
+        self.late_ns.append(self.live.raw() - self.live.gap_total_ns - timeout.deadline_ns)
+        self.over()
+
+    def on_void(self, void: m.Void) -> None:
+        """Must not be."""
+        self.faults += 1
+        self.over()
+
+    def on_stale(self, stale: m.Stale) -> None:
+        """Must not be."""
+        self.faults += 1
+
+    def on_mismatch(self, mismatch: m.Mismatch) -> None:
+        """Must not be."""
+        self.faults += 1
+
+
+async def measure(live: LiveTime, address: str, matches: int, seconds: float) -> Tally:
+    """One run against a clock."""
+    link = ClockLink(
+        address, "", "bench", live.incarnation, live, lease_ok=lambda: True, registry=CollectorRegistry()
+    )
+    tally = Tally(live, link, matches)
+    running = asyncio.create_task(link.run())
+    dice = random.Random(7)
+    try:
+        while not link.attached:  # noqa: ASYNC110 - a bench may look
+            await asyncio.sleep(0.01)
+        loop = asyncio.get_running_loop()
+        for number in range(matches):
+            wait = dice.uniform(2, seconds)
+            opened = _open(live, f"m{number}", int(wait * SECOND))
+            link.open(opened, tally)
+            if number % 2:
+                loop.call_later(dice.uniform(0.2, wait - 0.5), _arrive, tally, opened.key)
+            if number % 10 == 9:
+                # A burst would keep the loop from idling: its marks, and with them the timers, would be late.
+                await asyncio.sleep(0.002)
+        async with asyncio.timeout(seconds + 60):
+            await tally.done.wait()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    return tally
+
+
+def _open(live: LiveTime, match_id: str, delay_ns: int) -> m.Open:
+    now = live.starting()
+    return m.Open(
+        key=m.Key(match_id, 1, 1),
+        cause=m.OpenCause.NEW,
+        seat=NORTH,
+        kind="turn",
+        start_ns=now.at_ns,
+        start_raw_ns=now.raw_ns,
+        mark_ns=now.mark_ns,
+        gap_total_ns=now.gap_total_ns,
+        bank_ns=0,
+        delay_ns=delay_ns,
+    )
+
+
+def _arrive(tally: Tally, key: m.Key) -> None:
+    heard = tally.live.heard()
+    tally.asked_at[key.match_id] = time.monotonic_ns()
+    tally.link.arrive(
+        m.Arrival(key, key.match_id, heard.at_ns, heard.raw_ns, heard.gap_total_ns, Effect.ENDS)
+    )
+
+
+def run_once(loop_name: str, matches: int, seconds: float) -> Tally:
+    """Start a clock process on this loop and measure it."""
+    command = [sys.executable, "-m", "tests.bench.clock", "--serve", loop_name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as clock:
+        try:
+            assert clock.stdout is not None
+            port = int(clock.stdout.readline())
+            live = LiveTime()
+            with asyncio.Runner(loop_factory=lambda: new_event_loop(live)) as runner:
+                return runner.run(measure(live, f"127.0.0.1:{port}", matches, seconds))
+        finally:
+            clock.kill()
+
+
+def _at(values: list[int], share: float) -> str:
+    if not values:
+        return "-"
+    return f"{sorted(values)[min(len(values) - 1, int(len(values) * share))] / MILLISECOND:.1f}"
+
+
+def main() -> None:
+    """Measure both loops and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--matches", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--serve", choices=LOOPS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        factory = uvloop.new_event_loop if options.serve == "uvloop" else None
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(serve())
+        return
+    logs.configure("error")
+    table = Table(title=f"{options.matches} decisions, deadlines over {options.seconds:g} s; milliseconds")
+    for column in (
+        "clock on",
+        "timeouts",
+        "late p50",
+        "p99",
+        "max",
+        "early",
+        "verdicts",
+        "p50",
+        "p99",
+        "faults",
+    ):
+        table.add_column(column, justify="right")
+    for loop_name in LOOPS:
+        tally = run_once(loop_name, options.matches, options.seconds)
+        late, verdicts = tally.late_ns, tally.verdict_ns
+        early = sum(1 for ns in late if ns < 0)
+        table.add_row(
+            loop_name,
+            str(len(late)),
+            _at(late, 0.5),
+            _at(late, 0.99),
+            _at(late, 1),
+            str(early),
+            str(len(verdicts)),
+            _at(verdicts, 0.5),
+            _at(verdicts, 0.99),
+            str(tally.faults),
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
