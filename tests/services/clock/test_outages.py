@@ -105,6 +105,18 @@ def test_an_engine_that_neither_answers_nor_commits_gets_a_void(desk: Desk, stat
     assert only(m.Void, desk.advance(1)).reason == VoidReason.HOLD_TOO_LONG
 
 
+def test_a_hold_goes_on_over_a_reconnect(desk: Desk) -> None:
+    opened = desk.opened()
+    desk.say(opened)
+    heard = arrival(opened, desk.now)
+    only(m.Verdict, desk.say(heard))
+    desk.advance(30 * SECOND)
+    desk.keeper.detach("s1", desk.clock_now)
+    desk.attach("s2", attach_no=2, opened=(opened,), pending=(heard,))
+    assert desk.advance(30 * SECOND - 1) == []
+    assert only(m.Void, desk.advance(1)).reason == VoidReason.HOLD_TOO_LONG
+
+
 # Takeovers
 
 
@@ -284,3 +296,28 @@ def test_a_resume_sent_twice_is_worked_out_once(desk: Desk) -> None:
         desk.attach("s3", attach_no=2, engine_id="e2", incarnation="i2", opened=(worked_out,)),
     )
     assert (again.deadline_ns, again.consumed_ns) == (armed.deadline_ns, armed.consumed_ns)
+
+
+def test_what_was_proven_is_remembered_beyond_the_deadline(desk: Desk) -> None:
+    """Without a session nothing times out, and nothing is forgotten either."""
+    desk.say(desk.opened())
+    desk.advance(DELAY + BANK - SECOND)
+    desk.keeper.detach("s1", desk.clock_now)
+    desk.advance(10 * SECOND)
+    _, heard = take_over(desk)
+    assert only(m.Armed, heard).remaining_ns == RESUME_FLOOR
+
+
+def test_a_match_that_nobody_takes_over_is_forgotten_at_last(desk: Desk) -> None:
+    desk.say(desk.opened())
+    desk.keeper.detach("s1", desk.clock_now)
+    assert desk.advance(2 * 3600 * SECOND) == []
+    assert desk.keeper.matches == 0
+
+
+def test_the_end_of_the_old_owner_does_not_touch_the_match_any_more(desk: Desk) -> None:
+    desk.say(desk.opened())
+    resumed, heard = take_over(desk)
+    armed = only(m.Armed, heard)
+    desk.keeper.detach("s1", desk.clock_now)
+    assert only(m.Probe, desk.advance(armed.remaining_ns)).key == resumed.key

@@ -471,6 +471,29 @@ def test_a_clock_that_was_passed_by_accepts_what_another_one_judged(desk: Desk) 
     assert only(m.Mismatch, richer).field == "bank_ns"
 
 
+def test_a_decision_judged_elsewhere_is_not_asked_about_any_more(desk: Desk) -> None:
+    """It knew decision 1 running; the engine comes back with none open, and opens decision 2 later."""
+    desk.say(desk.opened(1))
+    desk.keeper.detach("s1", desk.clock_now)
+    assert desk.attach("s2", attach_no=2) == []
+    assert desk.advance(DELAY + BANK) == []
+    only(m.Armed, desk.say(desk.opened(2), "s2"))
+
+
+@pytest.mark.parametrize("state", ["running", "held"])
+def test_another_part_of_a_turn_cannot_have_used_less(desk: Desk, state: str) -> None:
+    """Invariant I20, over a reconnect."""
+    opened = desk.opened(cause=m.OpenCause.REATTACH, consumed=5 * SECOND)
+    desk.say(opened)
+    desk.advance(SECOND)
+    if state == "held":
+        desk.say(arrival(opened, desk.now, "draw", Effect.CONTINUES))
+    least = (6 if state == "held" else 5) * SECOND
+    desk.keeper.detach("s1", desk.clock_now)
+    heard = desk.attach("s2", attach_no=2, opened=(desk.opened(consumed=least - 1),))
+    assert only(m.Mismatch, heard).field == "consumed_ns"
+
+
 def test_what_is_forgotten_costs_no_memory(desk: Desk) -> None:
     for number in range(50):
         opened = desk.opened(match_id=f"m{number}")
