@@ -21,6 +21,7 @@ from services.common.auth import Identity, TokenVerifier, set_caller
 from services.common.errors import ServiceError, malformed
 from services.common.logs import get_logger
 from services.common.metrics import RpcMetrics
+from services.storage.pool import TRANSIENT
 
 OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
 
@@ -191,6 +192,13 @@ class Guard(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             code = grpc.StatusCode.ABORTED
             raise
+        except TRANSIENT as error:
+            # Every call may be repeated: the reading ones anyway, the others because of their request_id.
+            code = grpc.StatusCode.UNAVAILABLE
+            get_logger().warning("call_unavailable", method=method, error=type(error).__name__)
+            await context.abort_with_status(
+                errors.try_again("the database does not answer; try again", 1.0).status()
+            )
         except Exception:  # noqa: BLE001 - the last line of defence: nothing of it may leave
             code = grpc.StatusCode.INTERNAL
             opaque_id = secrets.token_hex(8)

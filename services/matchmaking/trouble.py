@@ -1,29 +1,15 @@
-"""Trouble of the database that passes: what counts as such, and what a caller is told."""
+"""Trouble of the database that passes: what a caller is told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
-
-import asyncpg
 
 from services.common.errors import try_again
 from services.common.logs import get_logger
+from services.storage.pool import TRANSIENT
 
-TRANSIENT: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.QueryCanceledError,
-)
-"""The connection, the load or the role of the server was at fault, not the statement."""
+__all__ = ["TRANSIENT", "as_try_again"]
 
 
 @contextmanager

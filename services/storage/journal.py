@@ -12,27 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-import asyncpg
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.common.logs import get_logger
-from services.storage.pool import Pool
+from services.storage.pool import TRANSIENT, Pool
 
 GROUP_MAX: Final = 256
 RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-
-_TRANSIENT = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.QueryCanceledError,
-)
 
 
 class FencedError(Exception):
@@ -195,7 +181,7 @@ class Journal:
             try:
                 with self._seconds.time():
                     lost = await self._write([entry for entry, _ in group])
-            except _TRANSIENT as error:
+            except TRANSIENT as error:
                 self._retries.inc()
                 pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
                 get_logger().warning(

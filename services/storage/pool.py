@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import asyncpg
 
@@ -16,6 +16,22 @@ Connection: TypeAlias = (
 )
 
 COMMAND_TIMEOUT_SECONDS = 30.0
+
+TRANSIENT: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    # What a connection says that the server ended while nobody used it.
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.QueryCanceledError,
+)
+"""Trouble that passes: the connection, the load or the role of the server was at fault, not the statement."""
 
 
 class DatabaseUnavailableError(Exception):
