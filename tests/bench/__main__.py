@@ -1,0 +1,32 @@
+"""`python -m tests.bench [PART ...]`: every benchmark, or those that are named, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+PARTS: Final = {
+    "engine": "the rules alone, beside another domino package",
+    "clock": "lateness of timeouts and cost of verdicts",
+    "stack": "durable commands through all services",
+}
+
+
+def main(wanted: list[str]) -> int:
+    """Runs them one after the other; the status is that of the first that failed."""
+    unknown = [part for part in wanted if part not in PARTS]
+    if unknown:
+        sys.stderr.write(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}\n")
+        return 2
+    for part in wanted or PARTS:
+        sys.stdout.write(f"\n== {part}: {PARTS[part]}\n")
+        sys.stdout.flush()
+        status = subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], check=False).returncode
+        if status:
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
