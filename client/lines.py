@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 import grpc
 
 from client.errors import CallError, from_refused
-from client.wire import seat_to_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
 
 if TYPE_CHECKING:
     from client.connection import Connections, Service
-    from engine.seats import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +50,14 @@ class Line(Protocol):
 class WatchLine:
     """Watch for the events, Submit for each command."""
 
-    def __init__(self, connections: Connections, match_id: str, seat: Seat | None) -> None:
+    def __init__(self, connections: Connections, match_id: str) -> None:
         self._connections = connections
         self._match_id = match_id
-        self._seat = seat
         self._call: grpc.aio.UnaryStreamCall[pb.WatchRequest, pb.WatchResponse] | None = None
 
     async def attach(self, service: Service, resume_after: int) -> None:
         """Open the stream."""
-        request = _join(self._match_id, self._seat, resume_after)
+        request = _join(self._match_id, resume_after)
         self._call = service.matches.Watch(request, metadata=self._connections.metadata)
 
     async def read(self) -> pb.WatchResponse | None:
@@ -90,10 +87,9 @@ class _Finished(Exception):  # noqa: N818  a turn of events, not an error
 class PlayLine:
     """Commands and events on one stream."""
 
-    def __init__(self, connections: Connections, match_id: str, seat: Seat | None) -> None:
+    def __init__(self, connections: Connections, match_id: str) -> None:
         self._connections = connections
         self._match_id = match_id
-        self._seat = seat
         self._call: grpc.aio.StreamStreamCall[pb.PlayRequest, pb.PlayResponse] | None = None
         self._writing = asyncio.Lock()  # a call takes one write at a time
         self._waiting: dict[str, tuple[pb.SubmitRequest, asyncio.Future[Applied]]] = {}
@@ -104,7 +100,7 @@ class PlayLine:
         call = service.matches.Play(metadata=self._connections.metadata)
         async with self._writing:
             self._call = call
-            join = _join(self._match_id, self._seat, resume_after)
+            join = _join(self._match_id, resume_after)
             if await _write(call, pb.PlayRequest(join=join)):
                 for request, _ in list(self._waiting.values()):
                     await _write(call, pb.PlayRequest(submit=request))
@@ -167,8 +163,8 @@ async def submit(connections: Connections, address: str, request: pb.SubmitReque
     return Applied(response.applied.first_sequence, response.applied.last_sequence)
 
 
-def _join(match_id: str, seat: Seat | None, resume_after: int) -> pb.WatchRequest:
-    return pb.WatchRequest(match_id=match_id, resume_after=resume_after, seat=seat_to_pb(seat))
+def _join(match_id: str, resume_after: int) -> pb.WatchRequest:
+    return pb.WatchRequest(match_id=match_id, resume_after=resume_after)
 
 
 async def _write(

@@ -21,7 +21,7 @@ from client.wire import command_to_pb, evolve, prompt_from_pb, seat_to_pb, table
 from spectacularbid.match.v1 import match_service_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
     from client.connection import Connections
@@ -35,6 +35,10 @@ HEARTBEAT_SECONDS_MAX: Final = 15.0
 """Silence after which a stream is taken for dead."""
 RECONNECT_PATIENCE_SECONDS: Final = 300.0
 """How long a match is attached again without a word of the service before UnreachableError."""
+
+
+LOCATE_SECONDS: Final = 2.0
+"""How long to ask where a match is played before trying the known address again."""
 
 
 class Transport(StrEnum):
@@ -78,6 +82,7 @@ class MatchStream:
         resume: TableState | None = None,
         heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX,
         patience_seconds: float = RECONNECT_PATIENCE_SECONDS,
+        locate: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         """`seat` matters only where one device holds both. With `resume`, goes on after that table."""
         self.match_id = match_id
@@ -87,9 +92,10 @@ class MatchStream:
         self._address = address
         self._seat = seat
         kind = PlayLine if transport is Transport.PLAY else WatchLine
-        self._line: Line = kind(connections, match_id, seat)
+        self._line: Line = kind(connections, match_id)
         self._heartbeat_seconds_max = heartbeat_seconds_max
         self._patience_seconds = patience_seconds
+        self._locate = locate
         self._table = resume
         # What has been received, as numbers; `_table` is what has been told.
         self._begun = resume is not None
@@ -203,7 +209,9 @@ class MatchStream:
     async def _stay_attached(self) -> None:
         backoff = Backoff()
         self._heard = time.monotonic()
+        failures = 0
         while True:
+            heard = self._heard
             asked: float | None = None
             problem: Exception = _BrokenError("the stream ended before the match")
             try:
@@ -222,6 +230,9 @@ class MatchStream:
             if time.monotonic() - self._heard > self._patience_seconds:
                 raise UnreachableError(f"match {self.match_id} cannot be reached: {problem}") from problem
             await asyncio.sleep(backoff.next_seconds(asked))
+            failures = failures + 1 if isinstance(problem, CallError) and self._heard == heard else 0
+            if failures > 1:
+                await self._look_for_it()
             self.reattached += 1
 
     async def _attachment(self, backoff: Backoff) -> None:
@@ -273,6 +284,14 @@ class MatchStream:
         if news.ByteSize():
             self._inbox.append((news, time.monotonic()))
             self._arrived.set()
+
+    async def _look_for_it(self) -> None:
+        """The process does not answer, again: another may have taken the match up."""
+        if self._locate is None:
+            return
+        with contextlib.suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(LOCATE_SECONDS):
+                self._address = await self._locate(self.match_id) or self._address
 
     def _moved(self, failure: CallError) -> bool:
         """Whether another process has the match now; the next attachment goes there."""

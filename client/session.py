@@ -219,7 +219,16 @@ class Client:
             transport=transport,
             seat=seat,
             resume=resume,
+            locate=self.locate,
         )
+
+    async def locate(self, match_id: str) -> str:
+        """Where a live match is played, as host:port; empty while it is moving. Raises CallError MATCH_NOT_FOUND."""
+        request = matchmaking_service_pb2.LocateMatchRequest(match_id=match_id)
+        found = await self._connections.call(
+            self.address, lambda service: service.matchmaking.LocateMatch, request
+        )
+        return found.address
 
     async def get_match(self, match_id: str, address: str | None = None) -> TableState:
         """The caller's view of a match now."""

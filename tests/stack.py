@@ -20,10 +20,10 @@ from engine.eventjson import event_from_json
 from engine.match import Match
 from engine.seats import NORTH, SOUTH, BySeat, Seat
 from services.common.auth import TokenIssuer, write_new_keys
-from services.game.script import first_state
 from services.storage import matches
 from services.storage.matches import MatchRow
 from services.storage.pool import Connection
+from services.storage.script import first_state
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2

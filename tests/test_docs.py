@@ -25,7 +25,7 @@ from engine.refusal import Refusal
 from services.clock.settings import ClockSettings
 from services.common import auth, host
 from services.common.settings import PREFIX, CommonSettings
-from services.game import creation, room, rpc, story
+from services.game import creation, inbox, rpc, story
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
 from services.wire import ladder
@@ -172,7 +172,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "`Watch` and `Play` streams of a player on one game process": _default(
             GameSettings, "streams_per_player"
         ),
-        "commands of one match waiting for their turn": f"{room.INBOX_MAX}",
+        "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
         "open seeks": _default(MatchmakingSettings, "seeks_max"),
         "page": f"1 to {rpc.PAGE_SIZE_MAX}, {rpc.PAGE_SIZE} by default",
         "events kept for resuming": f"{story.HISTORY_MAX}",

@@ -1,12 +1,14 @@
-"""The clock process: `python -m services.clock`."""
+"""The clock process: `python -m services.clock`; and `python -m services.clock explain MATCH_ID`, the dispute procedure."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from uuid import uuid4
 
 import uvloop
 
+from services.clock.explain import command as explain_command
 from services.clock.rpc import SERVICE_NAME, ClockRpc
 from services.clock.settings import ClockSettings
 from services.clock.timekeeper import Timekeeper
@@ -34,4 +36,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["explain"]:
+        sys.exit(explain_command(sys.argv[2:]))
     run_service(main, loop_factory=uvloop.new_event_loop)

@@ -86,6 +86,7 @@ class MatchClock:
         self._proven_here = False  # the stamps of the timeout are on the timeline of this owner
         self._hold_since = 0
         self._probe_no = 0
+        self._let_go = False  # the owner does not speak of the open decision any more
         self._left: tuple[int | None, int] | None = None  # the owner's mark when it left, and when that was
 
     # What an engine says.
@@ -213,14 +214,21 @@ class MatchClock:
             self.due = now + MEMORY_NS
 
     def unmentioned(self, now: int) -> None:
-        """A new session of the owner does not know of an open decision: its effect was committed meanwhile."""
+        """A new session of the owner does not know of an open decision.
+
+        Either its effect was committed meanwhile, or the owner has let the match go because another took it up. Nothing
+        times out, and whoever opens next shows which of the two it was.
+        """
         if self.state in LIVE and not self.closed:
-            self._finish(now)
+            self._let_go = True
+            # What the owner hears from now on, it does not hear for this match.
+            self._left = (self.owner.mark_ns, self.owner.mark_at)
+            self.due = now + MEMORY_NS
 
     @property
     def timed(self) -> bool:
         """Whether being due means more than being forgotten."""
-        return self.state in LIVE and not self.closed
+        return self.state in LIVE and not self.closed and not self._let_go
 
     # Opening.
 
@@ -237,6 +245,8 @@ class MatchClock:
         return self._run(message, message.consumed_ns, 0, now)
 
     def _new(self, message: m.Open, now: int) -> Said:
+        if self._let_go:
+            self._finish(now)
         if message == self._asked and self.state in LIVE:
             return self._armed_again(message)
         if self.state not in (State.IDLE, State.JUDGED):
@@ -273,6 +283,7 @@ class MatchClock:
                 return self._contradicts(message.key, fault, now)
             self._credit_verdict()
             return self._run(message, message.consumed_ns, 0, now)
+        self._let_go, self._left = False, None
         # A resume is sent again with what it asked, or with what it got.
         same = replace(asked, consumed_ns=opened.consumed_ns)
         names = ("seat", "start_ns", "bank_ns", "delay_ns", "consumed_ns")
@@ -337,6 +348,7 @@ class MatchClock:
 
     def _run(self, message: m.Open, consumed_ns: int, granted_ns: int, now: int) -> Said:
         self.state = State.RUNNING
+        self._let_go, self._left = False, None
         self.decision_no = message.key.decision_no
         self.banks[message.seat] = message.bank_ns
         self._asked = message
@@ -414,6 +426,7 @@ class MatchClock:
             self.banks[opened.seat] = verdict.bank_after_ns
             self._credit_verdict()
         self.state = State.IDLE
+        self._let_go = False
         self.due = now + MEMORY_NS
 
     def _credit_verdict(self) -> None:

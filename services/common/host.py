@@ -60,6 +60,7 @@ class Host:
         self.public_address: str | None = None
         self.internal_address: str | None = None
         self._rpc_metrics = RpcMetrics(self.registry)
+        self._public: grpc.aio.Server | None = None
         self._servers: list[tuple[grpc.aio.Server, Guard, list[str]]] = []
         self._health = health.aio.HealthServicer()
         self._readiness: dict[str, Callable[[], bool]] = {"database": lambda: self.database_ready}
@@ -97,6 +98,7 @@ class Host:
         verifier = TokenVerifier(settings.jwks_file, settings.token_issuer, settings.token_audience)
         server, address = self._server(PlayerGate(verifier, open_methods), settings.listen, MESSAGE_BYTES_MAX)
         self.public_address = address
+        self._public = server
         return server
 
     async def internal_server(self) -> grpc.aio.Server:
@@ -166,7 +168,7 @@ class Host:
         watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
         try:
             for server, _, names in self._servers:
-                if self.settings.env is not Environment.PRODUCTION or server is self._servers[0][0]:
+                if self.settings.env is not Environment.PRODUCTION or server is self._public:
                     reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
                 await server.start()
             self.log.info(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 
 from services.common import logs
 from services.common.host import Host, run_service
 from services.common.settings import load
 from services.game.clock_client import ClockLink
+from services.game.custody import Custody
+from services.game.gaps import Gaps
+from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, new_event_loop
+from services.game.massloss import MassLoss
 from services.game.ownership import Lease
 from services.game.placement_client import PlacementLink
 from services.game.rooms import Rooms
 from services.game.rpc import MatchServicer
 from services.game.settings import GameSettings
-from services.game.shell import Incarnation, Shell
+from services.game.shell import Shell
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2_grpc
@@ -31,7 +36,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         address = settings.public_address or host.public_address or settings.listen
         incarnation = Incarnation(settings.engine_id, livetime.incarnation, address)
         secret = settings.internal_secret.get_secret_value()
-        lease = Lease(host.pool, incarnation, settings.lease_seconds)
+        lease = Lease(host.pool, incarnation, settings.lease_seconds, host.registry)
         journal = Journal(host.pool, settings.engine_id, host.registry)
         clock = ClockLink(
             settings.clock_address,
@@ -42,7 +47,10 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             lease_ok=lambda: lease.fresh,
             registry=host.registry,
         )
-        shell = Shell(incarnation, journal, clock, livetime, Policy(), host.registry)
+        policy = Policy()
+        mass_loss = MassLoss(livetime, time.monotonic)
+        gaps = Gaps(livetime, incarnation, policy.version)
+        shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, host.registry)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
             placement = PlacementLink(
@@ -56,13 +64,21 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             host.register(
                 server,
                 match_service_pb2_grpc.add_MatchServiceServicer_to_server,
-                MatchServicer(rooms, host.pool, livetime, settings, incarnation),
+                MatchServicer(rooms, host.pool, livetime, mass_loss, settings, incarnation),
                 SERVICE,
                 METHODS,
             )
             host.add_readiness("lease", lambda: lease.fresh)
             host.add_readiness("clock", lambda: clock.attached)
-            host.on_drain(rooms.leave_all)
+            custody = Custody(
+                lease, rooms, lambda: clock.attached and not rooms.draining and not host.stopping.is_set()
+            )
+
+            async def leave() -> None:
+                await rooms.hand_over(settings.drain_grace_seconds)
+                await lease.end()
+
+            host.on_drain(leave)
             owned = [
                 tasks.create_task(coroutine, name=name)
                 for coroutine, name in (
@@ -70,11 +86,13 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                     (clock.run(), "clock link"),
                     (placement.run(), "placement link"),
                     (lease.run(), "lease"),
+                    (gaps.run(host.pool), "gaps"),
+                    (mass_loss.run(), "mass loss"),
                     (_leave_when_lost(lease, host), "lost lease"),
                 )
             ]
-            await lease.begin()
-            await rooms.adopt_own()
+            await custody.begin()
+            owned.append(tasks.create_task(custody.run(), name="custody"))
             # What exists now stays: the collector need not look at it again and again.
             gc.collect()
             gc.freeze()

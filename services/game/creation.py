@@ -16,11 +16,11 @@ from engine.seats import BySeat, Seat
 from services.common.auth import PLAYER_ID, Identity, house_bot_id
 from services.common.errors import ServiceError, malformed
 from services.common.settings import Environment
-from services.game.script import Script
 from services.game.settings import GameSettings
 from services.storage import matches
 from services.storage.matches import NewMatch, PlayerBusyError, RequestReusedError
 from services.storage.pool import Connection, Pool
+from services.storage.script import Script
 from services.wire.commands import request_id_from_pb
 from services.wire.tables import MILLISECOND, seat_from_pb, tile_from_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine import clock
 from engine.clock import Charge, Effect
-from engine.match import Match
+from engine.event import Event, MatchEnded
+from engine.match import Cause, Match
 from services.game.asked import Asked
-from services.game.livetime import Stamp
+from services.game.gaps import Gaps
+from services.game.livetime import LiveTime, Stamp
+from services.game.resumption import Resumed
 from services.game.shell import Shell
+from services.storage.incidents import Effect as IncidentEffect
+from services.storage.incidents import Touched
 from services.storage.journal import Judged
 from services.wire.clock_messages import Armed, Arrival, Key, Open, OpenCause, Verdict
+from services.wire.tables import Left
 
 
 class OpenDecision:
@@ -19,15 +27,25 @@ class OpenDecision:
         self.opened = opened
         self.consumed_ns = opened.consumed_ns
         """Time of this turn used before its start; after an outage the clock may have lowered it."""
+        self.granted_ns = 0
+        """What the clock credited when it opened: an outage, and what was needed for the floor."""
+        self.resumed: Resumed | None = None
 
     @classmethod
     def begin(
-        cls, state: Match, key: Key, cause: OpenCause, now: Stamp, credited_total_ns: int
+        cls,
+        state: Match,
+        key: Key,
+        cause: OpenCause,
+        now: Stamp,
+        *,
+        credited_total_ns: int,
+        resumed: Resumed | None,
     ) -> OpenDecision:
         """The decision that `state` asks for, opened at `now`."""
         seat = state.to_act
         assert seat is not None, "a seat is to act"
-        return cls(
+        decision = cls(
             Open(
                 key=key,
                 cause=cause,
@@ -41,8 +59,11 @@ class OpenDecision:
                 delay_ns=state.delay_ns,
                 consumed_ns=state.consumed_ns,
                 credited_total_ns=credited_total_ns,
+                outage_hint_ns=0 if resumed is None else resumed.gap_ns,
             )
         )
+        decision.resumed = resumed
+        return decision
 
     @property
     def key(self) -> Key:
@@ -57,9 +78,30 @@ class OpenDecision:
 
     def armed(self, armed: Armed) -> bool:
         """Takes in what the clock counts from; whether that grants other time than was told."""
-        granted = armed.consumed_ns != self.consumed_ns
-        self.consumed_ns = armed.consumed_ns
-        return granted
+        before = (self.consumed_ns, self.granted_ns)
+        self.consumed_ns, self.granted_ns = armed.consumed_ns, max(self.granted_ns, armed.credited_ns)
+        return (self.consumed_ns, self.granted_ns) != before
+
+    def left(self, livetime: LiveTime) -> Left:
+        """What is left now, on the safe side, and what was not charged."""
+        gap_ns = max(0, livetime.gap_total_ns - self.opened.gap_total_ns)
+        return Left(max(0, self.deadline_ns - livetime.soon()), self.granted_ns + gap_ns)
+
+    def touched(
+        self, gaps: Gaps, credited_ns: int, gap_total_ns: int, effect: IncidentEffect
+    ) -> tuple[Touched, ...]:
+        """The incidents behind `credited_ns` nanoseconds that were not charged."""
+        touched = [
+            Touched(incident, effect, size_ns)
+            for incident, size_ns in gaps.between(self.opened.gap_total_ns, gap_total_ns)
+        ]
+        stalled_ns = sum(each.credited_ns for each in touched)
+        if self.resumed is not None:
+            rest_ns = max(0, credited_ns - stalled_ns)
+            touched.append(
+                Touched(self.resumed.incident, effect if rest_ns else IncidentEffect.CONTINUED, rest_ns)
+            )
+        return tuple(touched)
 
     def arrival(self, asked: Asked, effect: Effect) -> Arrival:
         """A legal command of the deciding seat, as the clock is told."""
@@ -88,6 +130,7 @@ class OpenDecision:
             start_raw_ns=opened.start_raw_ns,
             read_raw_ns=arrival.read_raw_ns,
             timeline_id=shell.livetime.timeline_id,
+            carried_ns=self.consumed_ns,
             elapsed_ns=cost.elapsed,
             consumed_ns=cost.consumed,
             charge_ns=cost.charge,
@@ -113,3 +156,24 @@ class OpenDecision:
         if arrival is not None:
             facts |= {"arrive_ns": arrival.arrive_ns, "read_raw_ns": arrival.read_raw_ns}
         return facts
+
+
+def touched_by(
+    decision: OpenDecision | None,
+    asked: Asked | None,
+    judged: Judged | None,
+    events: Sequence[Event],
+    shell: Shell,
+) -> tuple[Touched, ...]:
+    """The incidents that a ruling on this decision rests on."""
+    if decision is None:
+        return ()
+    if judged is not None and asked is not None:
+        credited_ns, gap_total_ns = judged.credited_ns or 0, asked.heard.gap_total_ns
+        return decision.touched(shell.gaps, credited_ns, gap_total_ns, IncidentEffect.CREDITED)
+    last = events[-1]
+    if isinstance(last, MatchEnded) and last.outcome.cause in (Cause.TIME, Cause.VOID):
+        effect = IncidentEffect.VOID if last.outcome.cause is Cause.VOID else IncidentEffect.CREDITED
+        left = decision.left(shell.livetime)
+        return decision.touched(shell.gaps, left.credited_ns, shell.livetime.gap_total_ns, effect)
+    return ()

@@ -106,6 +106,8 @@ class LiveTime:
         self._last_raw = read()
         self._ok = self._last_raw
         self._overslept = False
+        self._frozen: str | None = None
+        self._thawed: str | None = None
         self._drained_by: int | None = None
         self._gaps: deque[Gap] = deque(maxlen=GAPS_KEPT)
         self._gaps_seen = 0
@@ -141,18 +143,31 @@ class LiveTime:
         new = min(self._gaps_seen - seen, len(self._gaps))
         return tuple(self._gaps)[len(self._gaps) - new :], self._gaps_seen
 
+    def freeze(self, cause: str) -> None:
+        """From the last idle instant on nothing counts as listening, until `thaw`: players cannot reach us."""
+        self._frozen = cause
+
+    def thaw(self) -> None:
+        """Listening counts again; the time between is one gap."""
+        self._frozen, self._thawed = None, self._frozen
+
     def idle(self, at: int) -> None:
         """Nothing that had reached this process by `at` is left unread or undone."""
+        if self._frozen is not None:
+            return
         stretch = at - self._ok
         if stretch <= 0:
             return
         if stretch > self._threshold:
             self.gap_total_ns += stretch
-            self._gaps.append(Gap(self._ok, at, "oversleep" if self._overslept else "stall"))
+            self._gaps.append(
+                Gap(self._ok, at, self._thawed or ("oversleep" if self._overslept else "stall"))
+            )
             self._gaps_seen += 1
         if self.observe_stretch is not None and stretch > NOTABLE_NS:
             self.observe_stretch(stretch)
         self._ok = at
+        self._thawed = None
         self._overslept = False
         self._drained_by = None
 

@@ -1,67 +1,132 @@
-"""This process's lease: proof, renewed in the database, that it may own matches."""
+"""This process's lease: proof, renewed in the database, that it may own matches.
+
+Safety comes from the fence in each write; the lease is for speed, and for knowing when to stop offering what cannot
+be kept. It is judged by the database's clock for others and by the own clock, from the moment of asking, for oneself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Final
 
-import asyncpg
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from services.common.logs import get_logger
-from services.game.shell import Incarnation
-from services.storage import matches
-from services.storage.pool import Pool
+from services.game.incarnation import Incarnation
+from services.storage import ownership
+from services.storage.pool import TRANSIENT, Pool
+
+LISTEN_ON_SECONDS: Final = 10.0
+"""How much longer a process listens whose lease is not fresh: a hiccup of the database costs nobody a reconnect."""
 
 
 class Lease:
-    """Renewed four times in its life. Safety comes from the fence in each write; the lease is for speed."""
+    """Renewed four times in its life."""
 
-    def __init__(self, pool: Pool, incarnation: Incarnation, seconds: float) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        incarnation: Incarnation,
+        seconds: float,
+        registry: CollectorRegistry,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._pool = pool
         self._incarnation = incarnation
         self._seconds = seconds
+        self._now = now
         self._proven_at: float | None = None
+        self._renewed = asyncio.Event()
+        self.lapsed = asyncio.Event()
+        """The lease had run out before its last renewal: for others, it was nobody's."""
         self.lost = asyncio.Event()
         """A newer incarnation of this process has begun."""
+        age = Gauge(
+            "spectacular_bid_lease_age_seconds", "Time since the lease was last proven.", registry=registry
+        )
+        age.set_function(lambda: 0.0 if self._proven_at is None else self._now() - self._proven_at)
+        self._failures = Counter(
+            "spectacular_bid_lease_renewal_failures_total", "Renewals that failed.", registry=registry
+        )
 
     @property
     def fresh(self) -> bool:
         """Whether the last successful renewal was asked for recently enough to own anything."""
+        return self._within(self._seconds * 3 / 4)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is too long ago to go on listening: others may have taken the matches up."""
+        return not self._within(self._seconds * 3 / 4 + LISTEN_ON_SECONDS)
+
+    def _within(self, seconds: float) -> bool:
         return (
-            self._proven_at is not None
-            and not self.lost.is_set()
-            and time.monotonic() - self._proven_at < self._seconds - self._seconds / 4
+            self._proven_at is not None and not self.lost.is_set() and self._now() - self._proven_at < seconds
         )
 
-    async def begin(self) -> None:
-        """Takes the lease for this incarnation."""
-        asked = time.monotonic()
+    async def until_fresh(self) -> None:
+        """Waits for a renewal if the last one is too long ago."""
+        while not self.fresh and not self.lost.is_set():
+            self._renewed.clear()
+            await self._renewed.wait()
+
+    async def begin(self) -> int:
+        """Takes the lease for this incarnation; how long ago it was last renewed, in nanoseconds."""
+        asked = self._now()
         incarnation = self._incarnation
-        await matches.begin_lease(
+        gap_ns = await ownership.begin_lease(
             self._pool, incarnation.engine_id, incarnation.name, incarnation.address, self._seconds
         )
-        self._proven_at = asked
+        self._prove(asked)
+        return gap_ns
+
+    async def end(self) -> None:
+        """Gives the lease up; nothing is owned any more."""
+        try:
+            async with asyncio.timeout(self._seconds / 4):
+                await ownership.end_lease(self._pool, self._incarnation.engine_id, self._incarnation.name)
+        except TRANSIENT as error:
+            # It runs out by itself.
+            get_logger().warning("lease_not_ended", error=type(error).__name__)
+        self._proven_at = None
 
     async def run(self) -> None:
         """Renews until a newer incarnation takes the lease."""
         incarnation = self._incarnation
         while True:
             await asyncio.sleep(self._seconds / 4)
-            asked = time.monotonic()
+            asked = self._now()
+            if self._proven_at is None:
+                continue  # given up; whoever gave it up begins it anew
             try:
                 async with asyncio.timeout(self._seconds / 4):
-                    renewed = await matches.renew_lease(
+                    renewed = await ownership.renew_lease(
                         self._pool,
                         incarnation.engine_id,
                         incarnation.name,
                         incarnation.address,
                         self._seconds,
                     )
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except TRANSIENT as error:
+                self._failures.inc()
                 get_logger().warning("lease_not_renewed", error=type(error).__name__)
                 continue
             if not renewed:
                 get_logger().error("lease_lost", engine_id=incarnation.engine_id)
                 self.lost.set()
+                self._renewed.set()
                 return
-            self._proven_at = asked
+            self._prove(asked)
+
+    def give_up(self) -> None:
+        """Nothing is proven any more, until `begin`."""
+        self._proven_at = None
+
+    def _prove(self, asked: float) -> None:
+        if self._proven_at is not None and asked - self._proven_at >= self._seconds:
+            self.lapsed.set()
+        self._proven_at = asked
+        self._renewed.set()

@@ -9,8 +9,8 @@ from typing import Final
 import grpc
 
 from services.common.logs import get_logger
+from services.game.incarnation import Incarnation
 from services.game.rooms import Rooms
-from services.game.shell import Incarnation
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2_grpc as pb_grpc
 

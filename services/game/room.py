@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 from engine import clock
 from engine.command import Draw
 from engine.event import Event, TileDrawn, TurnTimed
 from engine.eventjson import event_to_json
-from engine.match import Phase, deal_round, evolve, expire, void
+from engine.match import Phase, expire, void
 from engine.refusal import Refusal
 from services.common.errors import limit_reached, try_again
 from services.common.logs import get_logger
-from services.game import limits, shuffle
+from services.game import limits
 from services.game.asked import Answer, Asked, held_error, parting, repeated, rule
-from services.game.decision import OpenDecision
+from services.game.deals import with_deal
+from services.game.decision import OpenDecision, touched_by
 from services.game.endings import ending_of
-from services.game.script import Script
+from services.game.inbox import Inbox, Message, Probed
+from services.game.listeners import Listeners
+from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
-from services.game.story import Answered, Story
+from services.game.story import Answered, Audience, Story
 from services.storage.journal import Entry, Evidence, FencedError, Judged
+from services.storage.script import Script
 from services.wire.clock_messages import (
     Armed,
     Arrival,
@@ -43,43 +44,35 @@ from services.wire.clock_messages import (
     Void,
 )
 from services.wire.commands import refusal_error
-
-INBOX_MAX: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """A probe, behind everything that was heard before it."""
-
-    probe: Probe
-    watermark_ns: int
-
-
-Message = Asked | Probed | Timeout | Void | Stale | Mismatch
+from services.wire.tables import Left
 
 
 class Room:
     """One live match in this process."""
 
-    def __init__(self, story: Story, fence: int, shell: Shell) -> None:
+    def __init__(self, story: Story, fence: int, shell: Shell, resumed: Resumed | None = None) -> None:
         self.story = story
         self.fence = fence
+        self.successor = ""
+        """Where the match is played on, once this process has left it and the next one is known."""
         self.closed = False
         """No news will come any more: the match is over, or this process does not own it any more."""
         self.held = False
         """A fault of ours stopped the match at its last stored revision."""
         self._shell = shell
         self._script = Script.load(story.row.script)
-        self._inbox: deque[Message] = deque()
-        self._wake = asyncio.Event()
+        self._inbox = Inbox()
         self._judgement: asyncio.Future[Verdict | Timeout | Void | Stale | Mismatch] | None = None
         self._decision: OpenDecision | None = None
         self._limit_at: float | None = None
         self._answering: Asked | None = None
-        self._listeners: set[asyncio.Event] = set()
+        self._resumed = resumed
+        self.leaving = False
+        """Whether this process is about to leave the match to another, or has."""
+        self.left_cleanly = False
+        """Whether it has left between two commands: everything heard before was answered."""
+        self.listeners = Listeners()
         self._log = get_logger().bind(match_id=story.row.match_id, fence=fence)
-        self.news = 0
-        """Grows with everything that listeners should look at."""
 
     # What others call; nothing of it waits.
 
@@ -87,25 +80,32 @@ class Room:
         """Puts a command in line. Raises ServiceError when the line is full or the match is not played here."""
         if self.held:
             raise held_error()
-        if self.closed and not self.story.over:
+        if (self.closed or self.leaving) and not self.story.over:
             raise try_again("the match is moving to another process")
-        if len(self._inbox) >= INBOX_MAX:
+        if self._inbox.full:
             raise limit_reached("too many commands of this match are waiting", 0.2)
-        self._post(asked)
+        self._inbox.post(asked)
 
-    def listen(self, wake: asyncio.Event) -> None:
-        """Sets `wake` with all news until `unlisten`."""
-        self._listeners.add(wake)
+    def listen(self, wake: asyncio.Event, audience: Audience) -> None:
+        """Sets `wake` with all news until `listeners.remove`."""
+        self.listeners.add(wake, audience)
+        # The player to act may be back.
+        self._inbox.nudge()
 
-    def unlisten(self, wake: asyncio.Event) -> None:
-        """Ends `listen`."""
-        self._listeners.discard(wake)
+    def leave(self) -> None:
+        """Stops at the next boundary between commands, so that another process can go on. Streams stay until `part`."""
+        self.leaving = True
+        self._inbox.nudge()
 
-    def remaining_ns(self) -> int | None:
-        """What the running decision has left now, on the safe side; None while no clock runs."""
-        if self._decision is None:
-            return None
-        return max(0, self._decision.deadline_ns - self._shell.livetime.soon())
+    def part(self, successor: str = "") -> None:
+        """Ends the streams of a match that is not played here any more, naming who plays it if that is known."""
+        self.successor = successor
+        self.closed = True
+        self.listeners.announce()
+
+    def left(self) -> Left | None:
+        """What the running decision has left now; None while no clock runs."""
+        return None if self._decision is None else self._decision.left(self._shell.livetime)
 
     # What the clock says, in order; called on the loop.
 
@@ -113,7 +113,7 @@ class Room:
         """The clock counts from here; after a resume it may have granted time."""
         decision = self._decision
         if decision is not None and decision.key == armed.key and decision.armed(armed):
-            self._announce()
+            self.listeners.announce()
 
     def on_verdict(self, verdict: Verdict) -> None:
         """A command is in time."""
@@ -121,7 +121,7 @@ class Room:
 
     def on_probe(self, probe: Probe, watermark_ns: int) -> None:
         """Behind everything already in line: then nothing heard before the watermark is left."""
-        self._post(Probed(probe, watermark_ns))
+        self._inbox.post(Probed(probe, watermark_ns))
 
     def on_timeout(self, timeout: Timeout) -> None:
         """The deadline passed, with proof."""
@@ -144,14 +144,10 @@ class Room:
             if not isinstance(message, Verdict | Timeout | Mismatch) or self._current(message.key):
                 self._judgement.set_result(message)
         elif not isinstance(message, Verdict):
-            self._post(message)
+            self._inbox.post(message)
 
     def _current(self, key: Key) -> bool:
         return self._decision is not None and key == self._decision.key
-
-    def _post(self, message: Message) -> None:
-        self._inbox.append(message)
-        self._wake.set()
 
     # The task.
 
@@ -159,14 +155,20 @@ class Room:
         """Plays the match to its end, or until this process loses it or stops."""
         self._shell.rooms_live.inc()
         try:
-            self._open_decision(OpenCause.RESUME if self.fence > 1 else OpenCause.NEW)
+            await self._wait_for_the_decider()
+            self._open_decision(OpenCause.RESUME if self.story.revision else OpenCause.NEW)
             await self._settle_what_is_due()
             while not self.story.over:
                 message = await self._next()
-                if message is None:
-                    await self._commit(self._with_what_follows(limits.reached(self.story.state)))
-                else:
+                if message is not None:
                     await self._handle(message)
+                elif self.leaving:
+                    self.left_cleanly = True
+                    return
+                else:
+                    await self._commit(
+                        with_deal(self.story.state, limits.reached(self.story.state), self._script)
+                    )
         except FencedError:
             self._log.warning("fenced")
         except asyncio.CancelledError:
@@ -192,30 +194,38 @@ class Room:
             self._leave()
 
     def _leave(self) -> None:
-        self.closed = True
-        state = self.story.state
-        if state.outcome is not None:
-            self._shell.clock.close(self.story.row.match_id, self.fence, state.outcome.cause)
+        match_id, outcome = self.story.row.match_id, self.story.state.outcome
+        if outcome is not None:
+            self._shell.clock.close(match_id, self.fence, outcome.cause)
+        elif self.leaving:
+            self._shell.clock.release(match_id, self.fence, self._shell.livetime.mark())
+        elif not self.held:
+            self._shell.clock.forget(match_id, self.fence)
         # Whoever still waits, the one in the middle of it included, is told where the match stands now.
-        for message in (self._answering, *self._inbox):
-            if isinstance(message, Asked) and not message.answer.done():
-                message.answer.set_result(parting(self.story, message, held=self.held))
-        self._inbox.clear()
-        self._announce()
+        for asked in (self._answering, *self._inbox.drain()):
+            if asked is not None and not asked.answer.done():
+                asked.answer.set_result(parting(self.story, asked, held=self.held))
+        if not self.leaving:
+            self.closed = True
+        self.listeners.announce()
+
+    async def _wait_for_the_decider(self) -> None:
+        """After an outage the clock goes on when the player to act is back, or has had time to come back."""
+        state = self.story.state
+        if self._resumed is None or state.to_act is None:
+            return
+        decider = self.story.audience_at(state.to_act)
+        until = asyncio.get_running_loop().time() + RESUME_GRACE_SECONDS
+        while not (self.listeners.present(decider) or self._inbox or self.leaving):
+            if not await self._inbox.changes(until):
+                return
 
     async def _next(self) -> Message | None:
-        """The next message; None when the start or continue limit is reached first (rule 7.2)."""
+        """The next message; None when leaving, or when the start or continue limit is reached first (rule 7.2)."""
         while not self._inbox:
-            self._wake.clear()
-            if self._limit_at is None:
-                await self._wake.wait()
-                continue
-            try:
-                async with asyncio.timeout_at(self._limit_at):
-                    await self._wake.wait()
-            except TimeoutError:
+            if self.leaving or not await self._inbox.changes(self._limit_at):
                 return None
-        return self._inbox.popleft()
+        return self._inbox.pop()
 
     async def _handle(self, message: Message) -> None:
         match message:
@@ -292,33 +302,18 @@ class Room:
         """What the clock says of a command; None when it said nothing for as long as a match may be held."""
         self._judgement = asyncio.get_running_loop().create_future()
         self._shell.clock.arrive(arrival)
-        self._shell.held_commands.inc()
         try:
             async with asyncio.timeout(self._shell.policy.hold_max_ns / clock.SECOND):
                 return await self._judgement
         except TimeoutError:
             return None
         finally:
-            self._shell.held_commands.dec()
             self._judgement = None
 
     async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
-        events = self._with_what_follows(ruling)
+        events = with_deal(self.story.state, ruling, self._script)
         await self._commit(events, asked=asked, judged=judged)
         return self.story.answers[asked.request_id]
-
-    def _with_what_follows(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """A ruling with the deal it makes due: both are stored and told together (rule 7.1)."""
-        state = self.story.state
-        for event in events:
-            state = evolve(state, event)
-        if state.phase is not Phase.AWAITING_DEAL:
-            return events
-        scripted = self._script.deals
-        deal = scripted[state.round_no] if state.round_no < len(scripted) else shuffle.shuffled()
-        dealt = deal_round(state, deal, shuffle.salt())
-        assert not isinstance(dealt, Refusal), dealt
-        return (*events, *dealt)
 
     async def _commit(
         self,
@@ -342,8 +337,11 @@ class Room:
             request_hash=None if asked is None else asked.payload,
             judged=judged,
             ending=ending_of(story, events, evidence),
+            touched=touched_by(self._decision, asked, judged, events, self._shell),
         )
         await self._shell.journal.append(entry)
+        # Whoever cannot prove to be the owner opens and publishes nothing.
+        await self._shell.lease.until_fresh()
         if asked is not None:
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)
             story.answers[asked.request_id] = answered
@@ -353,7 +351,7 @@ class Room:
         story.revision += 1
         story.tell(events, credited_ns=0 if judged is None else judged.credited_ns or 0)
         self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
-        self._announce()
+        self.listeners.announce()
 
     # Decisions and limits.
 
@@ -370,13 +368,16 @@ class Room:
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)
             now = self._shell.livetime.starting()
-            self._decision = OpenDecision.begin(state, key, cause, now, story.credited_ns)
+            resumed = self._resumed if cause is OpenCause.RESUME else None
+            self._decision = OpenDecision.begin(
+                state, key, cause, now, credited_total_ns=story.credited_ns, resumed=resumed
+            )
             self._shell.clock.open(self._decision.opened, self)
 
     async def _settle_what_is_due(self) -> None:
         """After a restart: a deal that an earlier process did not get to."""
         if self.story.state.phase is Phase.AWAITING_DEAL:
-            await self._commit(self._with_what_follows(()))
+            await self._commit(with_deal(self.story.state, (), self._script))
 
     # Ends that nobody asked for.
 
@@ -421,8 +422,3 @@ class Room:
             "got": mismatch.got,
         }
         await self._void("verdict_mismatch", None, detail)
-
-    def _announce(self) -> None:
-        self.news += 1
-        for wake in self._listeners:
-            wake.set()

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
-from collections.abc import Awaitable
 from typing import Any, Final
 
 import grpc
 
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
+from services.game.resumption import Resumed
 from services.game.room import Room
 from services.game.shell import Shell
 from services.game.story import Story
-from services.storage import matches
-from services.storage.pool import Pool
+from services.storage import matches, ownership
+from services.storage.incidents import Effect, Incident, Kind, Touched, put_touched
+from services.storage.ownership import TakenUp
+from services.storage.pool import TRANSIENT, Connection, Pool
 
 FINISHED_MAX: Final = 256
 """Finished matches kept in memory for late readers."""
+OPENED_AT_ONCE: Final = 16
+SUCCESSOR_SECONDS: Final = 0.05
+"""How often a leaving process looks who has taken up its matches."""
 
 
 def match_not_found() -> ServiceError:
@@ -58,7 +64,7 @@ class Rooms:
         return await self._find_stored(match_id)
 
     async def _find_stored(self, match_id: str) -> Room | Story:
-        owner = await matches.get_owner(self._pool, match_id)
+        owner = await ownership.get_owner(self._pool, match_id)
         if owner is None:
             return await self._read_finished(match_id)
         if owner.engine_id != self._shell.incarnation.engine_id:
@@ -88,7 +94,7 @@ class Rooms:
         while len(self._finished) > FINISHED_MAX:
             self._finished.popitem(last=False)
 
-    async def open(self, match_id: str, fence: int) -> Room | None:
+    async def open(self, match_id: str, fence: int, resumed: Resumed | None = None) -> Room | None:
         """Loads a match this process owns and plays on; None while draining. The same match is opened once."""
         known = self._rooms.get(match_id)
         if known is not None and known.fence >= fence and not known.closed:
@@ -98,7 +104,7 @@ class Rooms:
         opening = self._opening.get(match_id)
         if opening is None:
             # Not of the task group: what goes wrong here is the callers' to hear, and nobody else's.
-            opening = asyncio.create_task(self._open(match_id, fence), name=f"open {match_id}")
+            opening = asyncio.create_task(self._open(match_id, fence, resumed), name=f"open {match_id}")
             self._opening[match_id] = opening
             opening.add_done_callback(lambda task: self._opened(match_id, task))
         return await asyncio.shield(opening)
@@ -108,14 +114,19 @@ class Rooms:
         if not opening.cancelled() and (error := opening.exception()) is not None:
             get_logger().warning("open_failed", match_id=match_id, error=repr(error))
 
-    async def _open(self, match_id: str, fence: int) -> Room | None:
+    async def _open(self, match_id: str, fence: int, resumed: Resumed | None) -> Room | None:
         row = await matches.get_match(self._pool, match_id)
         if row is None:
             raise match_not_found()
         story = Story.from_log(row, await matches.get_log(self._pool, match_id))
         if story.over or self.draining:
             return None
-        room = Room(story, fence, self._shell)
+        older = self._rooms.get(match_id)
+        if older is not None:
+            # The same match under an older fence: whatever it still does comes to nothing.
+            older.part(self._shell.incarnation.address)
+            self._room_tasks[match_id].cancel()
+        room = Room(story, fence, self._shell, resumed)
         self._rooms[match_id] = room
         task = self._tasks.create_task(self._play(room), name=f"room {match_id}")
         self._room_tasks[match_id] = task
@@ -132,27 +143,133 @@ class Rooms:
                 self._keep_finished(room.story)
                 await asyncio.sleep(self._linger_seconds)
         finally:
-            if self._rooms.get(match_id) is room:
+            if self._rooms.get(match_id) is room and not room.leaving:
                 del self._rooms[match_id]
-            self._room_tasks.pop(match_id, None)
+                del self._room_tasks[match_id]
 
-    async def adopt_own(self) -> int:
-        """Takes up the matches an earlier incarnation of this process owned. Returns how many."""
-        owned = await matches.take_over_own(self._pool, self._shell.incarnation.engine_id)
-        rooms: list[Awaitable[Room | None]] = [self.open(match_id, fence) for match_id, fence in owned]
+    # Matches that change hands.
+
+    async def take_up_own(self, gap_ns: int) -> int:
+        """Goes on with what an earlier incarnation owned, `gap_ns` after its last proof of life. How many matches."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            taken = await ownership.take_up_own(connection, self._shell.incarnation.engine_id, gap_ns)
+            resumed = await self._record(connection, taken)
+        await self._resume(taken, resumed)
+        return len(taken)
+
+    async def take_up_orphans(self) -> int:
+        """Goes on with matches whose owner is gone or has handed them over. How many."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            taken = await ownership.take_up_orphans(connection, self._shell.incarnation.engine_id)
+            resumed = await self._record(connection, taken)
+        await self._resume(taken, resumed)
+        return len(taken)
+
+    async def _record(self, connection: Connection, taken: list[TakenUp]) -> dict[str, Resumed]:
+        """One incident for each owner that is gone, stored with the new ownership."""
+        incidents: dict[tuple[str, bool], Incident] = {}
+        for match in taken:
+            key = (match.from_engine, match.planned)
+            if key not in incidents:
+                incidents[key] = self._incident(match)
+        resumed = {
+            match.match_id: Resumed(match.gap_ns, incidents[match.from_engine, match.planned])
+            for match in taken
+        }
+        for match_id, each in resumed.items():
+            await put_touched(connection, match_id, [Touched(each.incident, Effect.CONTINUED)])
+        return resumed
+
+    def _incident(self, match: TakenUp) -> Incident:
+        incarnation = self._shell.incarnation
+        return Incident.lasting(
+            Kind.HANDOFF if match.planned else Kind.TAKEOVER,
+            f"game/{incarnation.engine_id}",
+            match.gap_ns,
+            self._shell.policy.version,
+            engine_id=match.from_engine,
+            reason=f"taken up by {incarnation.engine_id}",
+            detail=json.dumps({"incarnation": incarnation.name, "gap_ns": match.gap_ns}),
+        )
+
+    async def _resume(self, taken: list[TakenUp], resumed: dict[str, Resumed]) -> None:
+        for match in taken:
+            kind = "handoff" if match.planned else "takeover"
+            self._shell.taken_up.labels(kind).inc()
         # One at a time would be slow, all at once would take every connection of the pool.
-        for first in range(0, len(rooms), 16):
-            for result in await asyncio.gather(*rooms[first : first + 16], return_exceptions=True):
-                if isinstance(result, BaseException):
-                    get_logger().error("adoption_failed", error=repr(result))
-        if owned:
-            get_logger().info("adopted", matches=len(owned))
-        return len(owned)
+        for first in range(0, len(taken), OPENED_AT_ONCE):
+            await asyncio.gather(
+                *(
+                    self.open(match.match_id, match.fence, resumed[match.match_id])
+                    for match in taken[first : first + OPENED_AT_ONCE]
+                ),
+                # Each is logged; it stays owned, and is opened when somebody asks for it.
+                return_exceptions=True,
+            )
+        if taken:
+            get_logger().info("matches_taken_up", matches=len(taken))
 
-    async def leave_all(self) -> None:
-        """Stops all rooms; what is committed stays, what is not was never told."""
+    async def check_fences(self) -> None:
+        """Leaves every match that somebody else has taken up meanwhile."""
+        rooms = {match_id: room for match_id, room in self._rooms.items() if not room.closed}
+        owners = await ownership.owners_of(self._pool, list(rooms))
+        for match_id, room in rooms.items():
+            owner = owners.get(match_id)
+            mine = owner is not None and owner.engine_id == self._shell.incarnation.engine_id
+            if owner is not None and not (mine and owner.fence == room.fence):
+                get_logger().warning("fenced", match_id=match_id, fence=room.fence, now=owner.fence)
+                room.part("" if mine else owner.address or "")
+                self._room_tasks[match_id].cancel()
+
+    async def suspend(self) -> None:
+        """Ends all rooms and their streams: this process cannot prove any more that it owns them."""
+        for room in self._rooms.values():
+            room.part()
+        await self._end_all()
+
+    async def hand_over(self, seconds: float) -> None:
+        """Leaves all matches at their next boundary and offers them to the other game processes, for `seconds`.
+
+        Players are told where it goes on, when somebody has taken their match up in time.
+        """
         self.draining = True
+        for room in self._rooms.values():
+            room.leave()
+        tasks = [task for match_id, task in self._room_tasks.items() if not self._rooms[match_id].story.over]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        left = {
+            match_id: room
+            for match_id, room in self._rooms.items()
+            if room.left_cleanly and not room.story.over
+        }
+        try:
+            async with asyncio.timeout(seconds):
+                await self._offer(left)
+        except TRANSIENT as error:
+            # Their owner is gone soon; they are taken up when its lease has run out.
+            get_logger().warning("handover_failed", error=type(error).__name__, matches=len(left))
+        for room in self._rooms.values():
+            room.part(room.successor)
+        await self._end_all()
+
+    async def _offer(self, left: dict[str, Room]) -> None:
+        engine_id = self._shell.incarnation.engine_id
+        await ownership.hand_over(
+            self._pool, engine_id, [(match_id, room.fence) for match_id, room in left.items()]
+        )
+        waiting = dict(left) if await ownership.others_alive(self._pool, engine_id) else {}
+        while waiting:
+            for match_id, owner in (await ownership.owners_of(self._pool, list(waiting))).items():
+                if owner.engine_id != engine_id:
+                    waiting.pop(match_id).part(owner.address or "")
+            if waiting:
+                await asyncio.sleep(SUCCESSOR_SECONDS)
+
+    async def _end_all(self) -> None:
         tasks: list[asyncio.Task[Any]] = [*self._opening.values(), *self._room_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._rooms.clear()
+        self._room_tasks.clear()

@@ -22,17 +22,18 @@ from services.common.errors import ServiceError, limit_reached, malformed, try_a
 from services.common.guard import Context
 from services.game.asked import Asked, repeated
 from services.game.creation import create, wanted_from_pb
+from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
+from services.game.massloss import MassLoss
 from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
-from services.game.script import first_state
 from services.game.settings import GameSettings
-from services.game.shell import Incarnation
 from services.game.story import Audience, Story, player_to_pb
 from services.game.streams import Conversation, Follower, applied_to_pb, watch
 from services.storage import matches
 from services.storage.matches import SummaryRow
 from services.storage.pool import Pool
+from services.storage.script import first_state
 from services.wire.commands import (
     command_from_pb,
     match_id_from_pb,
@@ -56,11 +57,18 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     """The public face of a game process."""
 
     def __init__(
-        self, rooms: Rooms, pool: Pool, livetime: LiveTime, settings: GameSettings, incarnation: Incarnation
+        self,
+        rooms: Rooms,
+        pool: Pool,
+        livetime: LiveTime,
+        mass_loss: MassLoss,
+        settings: GameSettings,
+        incarnation: Incarnation,
     ) -> None:
         self._rooms = rooms
         self._pool = pool
         self._livetime = livetime
+        self._mass_loss = mass_loss
         self._settings = settings
         self._incarnation = incarnation
         self._streams: Counter[str] = Counter()
@@ -113,8 +121,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> AsyncIterator[pb.WatchResponse]:
         """The news of a match."""
-        with self._stream():
-            follower = await self._follow(request)
+        with self._stream() as stream:
+            follower = stream.follower = await self._follow(request)
             async for response in watch(follower, self._settings.heartbeat_seconds):
                 yield response
 
@@ -125,12 +133,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     ) -> AsyncIterator[pb.PlayResponse]:
         """Commands and news of one match on one stream."""
         identity = caller()
-        with self._stream():
+        with self._stream() as stream:
             first = await anext(request_iterator, None)
             if first is None or first.WhichOneof("message") != "join":
                 raise malformed("message: the first message must be join")
             source = await self._rooms.find(match_id_from_pb(first.join.match_id))
-            follower = Follower(
+            follower = stream.follower = Follower(
                 source, _story(source).audience_of(identity.player_id), first.join.resume_after
             )
             conversation = Conversation(follower, self._settings.heartbeat_seconds)
@@ -175,24 +183,27 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         return Follower(source, _story(source).audience_of(caller().player_id), request.resume_after)
 
     @contextlib.contextmanager
-    def _stream(self) -> Iterator[None]:
+    def _stream(self) -> Iterator[_Stream]:
         player_id = caller().player_id
         if self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
         self._streams[player_id] += 1
+        self._mass_loss.opened()
+        stream = _Stream()
         try:
-            yield
+            yield stream
         finally:
             self._streams[player_id] -= 1
             if not self._streams[player_id]:
                 del self._streams[player_id]
+            self._mass_loss.ended(broken=stream.broken)
 
     async def GetMatch(self, request: pb.GetMatchRequest, context: Context) -> pb.GetMatchResponse:  # noqa: ARG002
         """The caller's view."""
         source = await self._rooms.find(match_id_from_pb(request.match_id))
         story = _story(source)
-        remaining = source.remaining_ns() if isinstance(source, Room) else None
-        return pb.GetMatchResponse(snapshot=story.snapshot(story.audience_of(caller().player_id), remaining))
+        left = source.left() if isinstance(source, Room) else None
+        return pb.GetMatchResponse(snapshot=story.snapshot(story.audience_of(caller().player_id), left))
 
     async def ListMyMatches(
         self,
@@ -242,6 +253,17 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         return pb.CreateMatchResponse(
             match_id=match_id, seat=SEAT[wanted.seat], address=self._incarnation.address
         )
+
+
+class _Stream:
+    """A stream as it is counted."""
+
+    follower: Follower | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether it ends for another reason than that the match, or this process's part in it, is over."""
+        return self.follower is not None and not self.follower.finished
 
 
 def record_of(story: Story, log: list[matches.LogRow]) -> str:

@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from engine.refusal import Refusal
 from services.game.clock_client import ClockLink
+from services.game.gaps import Gaps
+from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
+from services.game.ownership import Lease
 from services.storage.journal import Evidence, Journal
 from services.wire.clock_messages import Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Incarnation:
-    """One life of one game process."""
-
-    engine_id: str
-    """Stable name of the process."""
-    name: str
-    """New at each start."""
-    address: str
-    """Where players reach it."""
 
 
 class Shell:
@@ -37,6 +27,8 @@ class Shell:
         journal: Journal,
         clock: ClockLink,
         livetime: LiveTime,
+        gaps: Gaps,
+        lease: Lease,
         policy: Policy,
         registry: CollectorRegistry,
     ) -> None:
@@ -44,19 +36,26 @@ class Shell:
         self.journal = journal
         self.clock = clock
         self.livetime = livetime
+        self.gaps = gaps
+        self.lease = lease
         self.policy = policy
         self.rooms_live = Gauge("spectacular_bid_live_matches", "Live matches here.", registry=registry)
         self.rooms_held = Counter(
             "spectacular_bid_held_matches_total", "Matches stopped by a fault of ours.", registry=registry
-        )
-        self.held_commands = Gauge(
-            "spectacular_bid_held_commands", "Commands that wait for a verdict.", registry=registry
         )
         self.mismatches = Counter(
             "spectacular_bid_verdict_mismatches_total",
             "Statements of game and clock that contradict.",
             registry=registry,
         )
+        self.taken_up = Counter(
+            "spectacular_bid_matches_taken_up_total",
+            "Matches that went on here.",
+            ["kind"],
+            registry=registry,
+        )
+        for kind in ("takeover", "handoff"):
+            self.taken_up.labels(kind)
         self.refusals = Counter(
             "spectacular_bid_refusals_total", "Refused commands.", ["reason"], registry=registry
         )

@@ -16,10 +16,11 @@ from engine.eventjson import event_from_json
 from engine.match import Match, evolve, legal
 from engine.seats import Seat
 from engine.view import View, redact, redact_for_device, view
-from services.game.script import first_state
 from services.storage.matches import LogRow, MatchRow, PlayerRow
+from services.storage.script import first_state
 from services.wire import tables
 from services.wire.events import event_to_pb
+from services.wire.tables import Left
 from spectacularbid.match.v1 import event_pb2, match_service_pb2, table_pb2
 
 HISTORY_MAX: Final = 1024
@@ -98,6 +99,10 @@ class Story:
             return Audience.NORTH
         return Audience.SOUTH if player_id == row.south.player_id else Audience.SPECTATOR
 
+    def audience_at(self, seat: Seat) -> Audience:
+        """How the player of a seat is told of this match."""
+        return Audience.DEVICE if self.row.same_device else Audience(seat.value)
+
     def tell(self, events: Iterable[Event], credited_ns: int) -> None:
         """Takes in the events of one ruling that is stored."""
         self.credited_ns += credited_ns
@@ -136,14 +141,14 @@ class Story:
         seen = view(state, state.to_act or state.awaiting_reveal or Seat.NORTH)
         return dataclasses.replace(seen, legal=legal(state))
 
-    def prompt(self, audience: Audience, remaining_ns: int | None) -> table_pb2.Prompt:
+    def prompt(self, audience: Audience, left: Left | None) -> table_pb2.Prompt:
         """The question on the table."""
-        return tables.prompt_to_pb(self.view(audience), self.sequence, remaining_ns)
+        return tables.prompt_to_pb(self.view(audience), self.sequence, left)
 
-    def snapshot(self, audience: Audience, remaining_ns: int | None) -> match_service_pb2.Snapshot:
+    def snapshot(self, audience: Audience, left: Left | None) -> match_service_pb2.Snapshot:
         """Everything this audience may know."""
         row = self.row
-        table = tables.table_to_pb(self.view(audience), self.sequence, remaining_ns)
+        table = tables.table_to_pb(self.view(audience), self.sequence, left)
         table.match_id = row.match_id
         table.north.CopyFrom(player_to_pb(row.north))
         table.south.CopyFrom(player_to_pb(row.south))

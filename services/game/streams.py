@@ -11,6 +11,7 @@ from services.game.asked import Answer
 from services.game.room import Room
 from services.game.story import Answered, Audience, Story
 from services.wire.commands import refused_to_pb
+from services.wire.tables import Left
 from spectacularbid.match.v1 import match_service_pb2 as pb
 
 
@@ -33,7 +34,7 @@ class Follower:
     def take(self) -> pb.WatchResponse | None:
         """Everything the reader does not have, or None."""
         story, room = self._story, self._room
-        news = room.news if room is not None else 0
+        news = room.listeners.news if room is not None else 0
         if news == self._news and self._cursor is not None:
             return None
         self._news = news
@@ -43,8 +44,9 @@ class Follower:
         elif room is not None and room.closed and not room.held:
             self.finished = True
             response.reconnect.SetInParent()
+            response.reconnect.address = room.successor
         elif not response.HasField("snapshot"):
-            response.prompt.CopyFrom(story.prompt(self._audience, self._remaining_ns()))
+            response.prompt.CopyFrom(story.prompt(self._audience, self._left()))
         return response
 
     def _catch_up(self) -> pb.WatchResponse:
@@ -52,11 +54,11 @@ class Follower:
         events = None if self._cursor is None else story.since(self._audience, self._cursor)
         self._cursor = story.sequence
         if events is None:
-            return pb.WatchResponse(snapshot=story.snapshot(self._audience, self._remaining_ns()))
+            return pb.WatchResponse(snapshot=story.snapshot(self._audience, self._left()))
         return pb.WatchResponse(events=events)
 
-    def _remaining_ns(self) -> int | None:
-        return None if self._room is None else self._room.remaining_ns()
+    def _left(self) -> Left | None:
+        return None if self._room is None else self._room.left()
 
     def heartbeat(self) -> pb.WatchResponse:
         """Proof of life."""
@@ -65,12 +67,12 @@ class Follower:
     def listen(self, wake: asyncio.Event) -> None:
         """Sets `wake` with all news."""
         if self._room is not None:
-            self._room.listen(wake)
+            self._room.listen(wake, self._audience)
 
     def unlisten(self, wake: asyncio.Event) -> None:
         """Ends `listen`."""
         if self._room is not None:
-            self._room.unlisten(wake)
+            self._room.listeners.remove(wake, self._audience)
 
 
 async def _woken(wake: asyncio.Event, seconds: float) -> bool:

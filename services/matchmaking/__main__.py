@@ -86,9 +86,9 @@ class Matchmaking:
         host.register(
             public,
             add_MatchmakingServiceServicer_to_server,
-            MatchmakingRpc(self._lobby, self._seekers, settings),
+            MatchmakingRpc(self._lobby, self._seekers, host.pool, settings),
             "spectacularbid.matchmaking.v1.MatchmakingService",
-            ["Seek", "CancelSeek"],
+            ["Seek", "CancelSeek", "LocateMatch"],
         )
         host.register(
             public,

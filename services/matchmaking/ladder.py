@@ -11,10 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from matchmaker.rating import UnknownWinnerError
 from services.common.logs import get_logger
-from services.matchmaking.trouble import TRANSIENT
 from services.storage import ladder
 from services.storage.ladder import FinishedMatch
-from services.storage.pool import Connection, Pool
+from services.storage.pool import TRANSIENT, Connection, Pool
 
 CHANNEL: Final = "match_outcome"
 LOOK_SECONDS = 2.0

@@ -11,7 +11,7 @@ import asyncpg
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from services.common.logs import get_logger
-from services.matchmaking.trouble import TRANSIENT
+from services.storage.pool import TRANSIENT
 
 # Quoted: asyncpg's classes take parameters only in their stubs.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -17,11 +17,11 @@ from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
 from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, replaced
 from services.matchmaking.tasks import Tasks
-from services.matchmaking.trouble import TRANSIENT, as_try_again
+from services.matchmaking.trouble import as_try_again
 from services.matchmaking.wave import Wave
 from services.storage import seeks
 from services.storage.matches import PlayerRow
-from services.storage.pool import Pool
+from services.storage.pool import TRANSIENT, Pool
 from services.storage.seeks import LiveMatch, PoolName
 
 CLOSE_SECONDS_MAX = 5.0

@@ -17,11 +17,12 @@ from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.seekers import Matched, Seeker, Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.trouble import as_try_again
-from services.storage import ladder, matches, standings
+from services.storage import ladder, matches, ownership, standings
 from services.storage.matches import PlayerRow
 from services.storage.pool import Pool
 from services.wire import ladder as ladder_wire
 from services.wire import matchmaking as wire
+from services.wire.commands import match_id_from_pb
 from spectacularbid.identity.v1 import guest_service_pb2 as identity_pb
 from spectacularbid.identity.v1.guest_service_pb2_grpc import GuestServiceServicer
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
@@ -42,8 +43,9 @@ def _caller() -> PlayerRow:
 class MatchmakingRpc(MatchmakingServiceServicer):
     """Seeks of players."""
 
-    def __init__(self, lobby: Lobby, seekers: Seekers, settings: MatchmakingSettings) -> None:
+    def __init__(self, lobby: Lobby, seekers: Seekers, pool: Pool, settings: MatchmakingSettings) -> None:
         self._lobby = lobby
+        self._pool = pool
         self._seekers = seekers
         self._news_period = settings.news_period_seconds
         self._patience = settings.placed_patience_seconds
@@ -74,6 +76,14 @@ class MatchmakingRpc(MatchmakingServiceServicer):
     async def CancelSeek(self, _request: pb.CancelSeekRequest, _context: Context) -> pb.CancelSeekResponse:
         await self._lobby.cancel(caller().player_id)
         return pb.CancelSeekResponse()
+
+    async def LocateMatch(self, request: pb.LocateMatchRequest, _context: Context) -> pb.LocateMatchResponse:
+        match_id = match_id_from_pb(request.match_id)
+        with as_try_again():
+            owner = await ownership.get_owner(self._pool, match_id)
+        if owner is None:
+            raise ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such live match")
+        return pb.LocateMatchResponse(address=(owner.address or "") if owner.alive else "")
 
 
 def _matched(matched: Matched) -> pb.SeekResponse:

@@ -16,9 +16,8 @@ from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.seekers import POOLS, Matched, Seeker, Seekers
 from services.matchmaking.tasks import Tasks
-from services.matchmaking.trouble import TRANSIENT
 from services.storage import seeks
-from services.storage.pool import Pool
+from services.storage.pool import TRANSIENT, Pool
 from services.storage.seeks import FIRST_FENCE, Created, NotCreated, Place, SeatName
 
 PARALLEL = 4

@@ -15,6 +15,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.common.logs import get_logger
+from services.storage.incidents import Touched, put_touched
 from services.storage.pool import TRANSIENT, Pool
 
 GROUP_MAX: Final = 256
@@ -35,6 +36,7 @@ class Judged:
     start_raw_ns: int | None = None
     read_raw_ns: int | None = None
     timeline_id: str | None = None
+    carried_ns: int | None = None
     elapsed_ns: int | None = None
     consumed_ns: int | None = None
     charge_ns: int | None = None
@@ -92,6 +94,8 @@ class Entry:
     request_hash: bytes | None = None
     judged: Judged | None = None
     ending: Ending | None = None
+    touched: tuple[Touched, ...] = ()
+    """Incidents that this ruling's figures rest on; stored before them."""
 
 
 _JUDGED = tuple(field.name for field in fields(Judged))
@@ -210,14 +214,18 @@ class Journal:
     async def _write(self, entries: Sequence[Entry]) -> set[str]:
         """One transaction. Returns the matches whose ruling is not in the log, because another process owns them."""
         async with self._pool.acquire() as connection:
-            endings = [entry for entry in entries if entry.ending is not None]
-            if not endings:
+            special = [entry for entry in entries if entry.ending is not None or entry.touched]
+            if not special:
                 return await self._append(connection, entries)
             async with connection.transaction():
                 lost = await self._append(connection, entries)
-                for entry in endings:
-                    if entry.match_id not in lost:
-                        await _end(connection, entry)
+                for entry in special:
+                    if entry.match_id in lost:
+                        continue
+                    if entry.touched:
+                        await put_touched(connection, entry.match_id, entry.touched)
+                    if entry.ending is not None:
+                        await _end(connection, entry, entry.ending)
             return lost
 
     async def _append(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
@@ -267,9 +275,7 @@ def _arrays(entries: Sequence[Entry]) -> list[list[Any]]:
     ]
 
 
-async def _end(connection: Any, entry: Entry) -> None:
-    ending = entry.ending
-    assert ending is not None
+async def _end(connection: Any, entry: Entry, ending: Ending) -> None:
     match_id = uuid.UUID(entry.match_id)
     evidence = ending.evidence
     if evidence is not None:

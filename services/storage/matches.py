@@ -47,17 +47,6 @@ class MatchRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
-    """Who may write a match's log."""
-
-    match_id: str
-    engine_id: str
-    fence: int
-    address: str | None
-    """Where the owner's players reach it, when its process is known."""
-
-
-@dataclass(frozen=True, slots=True)
 class LogRow:
     """One stored ruling, as far as replay and repeated requests need it."""
 
@@ -242,68 +231,6 @@ async def get_match(connection: Connection | Pool, match_id: str) -> MatchRow | 
         continue_limit_ns=row["continue_limit_ns"],
         script=row["script"],
         created_at=row["created_at"],
-    )
-
-
-async def get_owner(connection: Connection | Pool, match_id: str) -> Ownership | None:
-    """The owner of a live match; None when the match is over or unknown."""
-    row = await connection.fetchrow(
-        """
-        select o.engine_id, o.fence, l.address
-        from match_owner o left join engine_lease l on l.engine_id = o.engine_id
-        where o.match_id = $1 and o.released_at is null
-        """,
-        uuid.UUID(match_id),
-    )
-    return None if row is None else Ownership(match_id, row["engine_id"], row["fence"], row["address"])
-
-
-async def take_over_own(connection: Connection | Pool, engine_id: str) -> list[tuple[str, int]]:
-    """Matches that an earlier incarnation of this engine owned, now under a higher fence: match and fence."""
-    rows = await connection.fetch(
-        """
-        update match_owner set fence = fence + 1 where engine_id = $1 and released_at is null
-        returning match_id, fence
-        """,
-        engine_id,
-    )
-    return [(str(row["match_id"]), row["fence"]) for row in rows]
-
-
-async def renew_lease(
-    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
-) -> bool:
-    """Prolongs this incarnation's lease; False when a newer incarnation holds it."""
-    renewed = await connection.fetchval(
-        """
-        update engine_lease
-        set renewed_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $4), address = $3
-        where engine_id = $1 and incarnation = $2
-        returning true
-        """,
-        engine_id,
-        incarnation,
-        address,
-        seconds,
-    )
-    return bool(renewed)
-
-
-async def begin_lease(
-    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
-) -> None:
-    """Takes the engine's lease for a new incarnation, whoever held it: fences keep the older one harmless."""
-    await connection.execute(
-        """
-        insert into engine_lease (engine_id, incarnation, address, lease_until)
-        values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
-        on conflict (engine_id) do update set incarnation = excluded.incarnation, address = excluded.address,
-            renewed_at = clock_timestamp(), lease_until = excluded.lease_until
-        """,
-        engine_id,
-        incarnation,
-        address,
-        seconds,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.event import PointsMoved, Reason
 from engine.layout import Placement
@@ -132,8 +132,15 @@ def legal_to_pb(legal: Legal, *, resign: bool) -> pb.Legal:
     )
 
 
-def clock_to_pb(view: View, remaining_ns: int | None) -> pb.Clock:
-    """Both clocks; `remaining_ns` is what the running decision has left, None while the clocks stand still.
+class Left(NamedTuple):
+    """What the running decision has left, and what of its time was not charged. Nanoseconds."""
+
+    remaining_ns: int
+    credited_ns: int = 0
+
+
+def clock_to_pb(view: View, left: Left | None) -> pb.Clock:
+    """Both clocks; `left` is None while they stand still.
 
     Everything is rounded down: a client may show less than there is, never more.
     """
@@ -142,14 +149,15 @@ def clock_to_pb(view: View, remaining_ns: int | None) -> pb.Clock:
         north_bank_ms=view.banks.north // MILLISECOND,
         south_bank_ms=view.banks.south // MILLISECOND,
     )
-    if view.to_act is not None and remaining_ns is not None:
-        remaining = max(0, remaining_ns)
+    if view.to_act is not None and left is not None:
+        remaining = max(0, left.remaining_ns)
+        clock.credited_ms = left.credited_ns // MILLISECOND
         clock.remaining_ms = remaining // MILLISECOND
         clock.delay_left_ms = max(0, remaining - view.banks[view.to_act]) // MILLISECOND
     return clock
 
 
-def prompt_to_pb(view: View, sequence: int, remaining_ns: int | None) -> pb.Prompt:
+def prompt_to_pb(view: View, sequence: int, left: Left | None) -> pb.Prompt:
     """The question on the table as one receiver sees it."""
     playing = view.phase not in (Phase.AWAITING_START, Phase.OVER)
     return pb.Prompt(
@@ -158,9 +166,10 @@ def prompt_to_pb(view: View, sequence: int, remaining_ns: int | None) -> pb.Prom
         to_act=SEAT[view.to_act],
         kind=KIND[view.kind],
         legal=legal_to_pb(view.legal, resign=playing and view.seat is not None),
-        clock=clock_to_pb(view, remaining_ns),
+        clock=clock_to_pb(view, left),
         phase=PHASE[view.phase],
         sequence=sequence,
+        awaiting_reveal=SEAT[view.awaiting_reveal],
     )
 
 
@@ -174,7 +183,7 @@ def layout_to_pb(placements: Iterable[Placement], view: View) -> pb.Layout:
     )
 
 
-def table_to_pb(view: View, sequence: int, remaining_ns: int | None) -> pb.Table:
+def table_to_pb(view: View, sequence: int, left: Left | None) -> pb.Table:
     """One receiver's view, without what belongs to the match row (players, time control)."""
     bid = view.standing_bid
     totals = view.hand_totals
@@ -194,6 +203,6 @@ def table_to_pb(view: View, sequence: int, remaining_ns: int | None) -> pb.Table
         pressed=[SEAT[seat] for seat in view.pressed],
         commitment=view.commitment or "",
         outcome=None if view.outcome is None else outcome_to_pb(view.outcome),
-        prompt=prompt_to_pb(view, sequence, remaining_ns),
+        prompt=prompt_to_pb(view, sequence, left),
         hand_totals=None if totals is None else pb.HandTotals(north=totals.north, south=totals.south),
     )

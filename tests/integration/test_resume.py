@@ -341,7 +341,7 @@ async def test_a_stop_tells_open_streams_to_connect_again(own: Stack) -> None:
     unary = asyncio.create_task(table.send(NORTH, request))
 
     async def under_way() -> bool:
-        return await gauge(own, "game", "spectacular_bid_held_commands") == 1
+        return await gauge(own, "game", "spectacular_bid_game_held_commands") == 1
 
     await eventually(under_way)
     own.processes["game"].signal(signal.SIGTERM)

@@ -298,6 +298,34 @@ def test_a_resume_sent_twice_is_worked_out_once(desk: Desk) -> None:
     assert (again.deadline_ns, again.consumed_ns) == (armed.deadline_ns, armed.consumed_ns)
 
 
+def test_an_owner_that_comes_back_without_the_match_has_let_it_go(desk: Desk) -> None:
+    """Faults 14, 15: a paused owner wakes, finds itself fenced and attaches again before the new owner has opened.
+
+    Its silence about the open decision is no sign that it is over, and what it hears from then on is not charged.
+    """
+    desk.say(desk.opened())
+    desk.advance(3 * SECOND)
+    beaten = desk.clock_now
+    desk.keeper.detach("s1", desk.clock_now)
+    desk.clock_now += 6 * SECOND
+    desk.attach("s1 again", attach_no=2)
+    desk.advance(4 * SECOND)
+    _, heard = take_over(desk)
+    armed = only(m.Armed, heard)
+    assert armed.consumed_ns <= 3 * SECOND
+    assert armed.credited_ns >= desk.clock_now - beaten
+
+
+def test_a_decision_that_was_let_go_does_not_time_out(desk: Desk) -> None:
+    """Nobody listens for it any more."""
+    desk.say(desk.opened())
+    desk.keeper.detach("s1", desk.clock_now)
+    desk.attach("s1 again", attach_no=2)
+    assert not [
+        message for message in desk.advance(BANK + DELAY + SECOND) if not isinstance(message, m.Armed)
+    ]
+
+
 def test_what_was_proven_is_remembered_beyond_the_deadline(desk: Desk) -> None:
     """Without a session nothing times out, and nothing is forgotten either."""
     desk.say(desk.opened())

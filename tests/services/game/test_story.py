@@ -14,9 +14,9 @@ from engine.eventjson import event_to_json
 from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed
 from engine.refusal import Refusal
 from engine.tiles import DOUBLE_SIX
-from services.game.script import Script, first_state
 from services.game.story import HISTORY_MAX, Audience, Story
 from services.storage.matches import LogRow, MatchRow, PlayerRow
+from services.storage.script import Script, first_state
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.randomplay import choose
 from tests.hidden import Truth

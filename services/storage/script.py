@@ -54,11 +54,16 @@ def _texts(tiles: Sequence[Tile]) -> list[str]:
 
 def first_state(row: MatchRow) -> Match:
     """The match before its first event."""
-    script = Script.load(row.script)
+    return start_of(row.script, row.bank_ns, row.delay_ns, same_device=row.same_device)
+
+
+def start_of(script: str | None, bank_ns: int, delay_ns: int, *, same_device: bool) -> Match:
+    """The match before its first event, from its stored conditions."""
+    wanted = Script.load(script)
     return Match.start(
-        balances=None if script.balances is None else BySeat(*script.balances),
-        opening=RANKED if script.jockey is None else Auctioned(script.jockey),
-        banks_ns=BySeat(row.bank_ns, row.bank_ns),
-        delay_ns=row.delay_ns,
-        mode="same_device" if row.same_device else "online",
+        balances=None if wanted.balances is None else BySeat(*wanted.balances),
+        opening=RANKED if wanted.jockey is None else Auctioned(wanted.jockey),
+        banks_ns=BySeat(bank_ns, bank_ns),
+        delay_ns=delay_ns,
+        mode="same_device" if same_device else "online",
     )

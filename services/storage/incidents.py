@@ -1,0 +1,132 @@
+"""Incidents: what went wrong, who noticed, and what it did to which matches."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from services.storage.pool import Connection, Pool
+
+
+class Kind(StrEnum):
+    """What went wrong."""
+
+    STALL = "stall"
+    """A game process did not listen for a while."""
+    TAKEOVER = "takeover"
+    """A game process was gone; another, or its next incarnation, went on."""
+    HANDOFF = "handoff"
+    """A game process left in an orderly way."""
+    CLOCK_LOST = "clock_lost"
+    """A game process had no clock for a while."""
+    CLOCK_DISRUPTION = "clock_disruption"
+    """Two clocks that should agree moved against each other."""
+    COMMIT_STALLED = "commit_stalled"
+    """The database did not take rulings for a while."""
+    MASS_DISCONNECT = "mass_disconnect"
+    """Many players lost their streams at once while the processes were well."""
+    OPERATOR = "operator"
+    """Declared by a person."""
+
+
+class Effect(StrEnum):
+    """What an incident did to a match."""
+
+    CONTINUED = "continued"
+    CREDITED = "credited"
+    HELD = "held"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One incident. Instants in nanoseconds on `timeline_id`."""
+
+    incident_id: str
+    kind: Kind
+    noticed_by: str
+    began_at: datetime
+    ended_at: datetime | None
+    policy_version: str
+    engine_id: str | None = None
+    incarnation: str | None = None
+    clock_id: str | None = None
+    timeline_id: str | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    reason: str = ""
+    detail: str = "{}"
+    """JSON."""
+
+    @staticmethod
+    def lasting(kind: Kind, noticed_by: str, size_ns: int, policy_version: str, **more: object) -> Incident:
+        """An incident that is over now and lasted `size_ns`."""
+        ended = datetime.now(UTC)
+        return Incident(
+            incident_id=str(uuid.uuid4()),
+            kind=kind,
+            noticed_by=noticed_by,
+            began_at=ended - timedelta(microseconds=size_ns / 1000),
+            ended_at=ended,
+            policy_version=policy_version,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What an incident did to one match."""
+
+    incident: Incident
+    effect: Effect
+    credited_ns: int = 0
+
+
+async def put_incidents(connection: Connection | Pool, incidents: Iterable[Incident]) -> None:
+    """Stores incidents; those already stored stay as they are."""
+    await connection.executemany(
+        """
+        insert into incident (incident_id, kind, noticed_by, engine_id, incarnation, clock_id, timeline_id, from_ns,
+                              to_ns, began_at, ended_at, policy_version, reason, detail)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        on conflict (incident_id) do nothing
+        """,
+        [
+            (
+                uuid.UUID(incident.incident_id),
+                incident.kind.value,
+                incident.noticed_by,
+                incident.engine_id,
+                incident.incarnation,
+                incident.clock_id,
+                incident.timeline_id,
+                incident.from_ns,
+                incident.to_ns,
+                incident.began_at,
+                incident.ended_at,
+                incident.policy_version,
+                incident.reason,
+                incident.detail,
+            )
+            for incident in incidents
+        ],
+    )
+
+
+async def put_touched(connection: Connection | Pool, match_id: str, touched: Sequence[Touched]) -> None:
+    """Stores what incidents did to a match; the incidents first, since everything rests on them."""
+    await put_incidents(connection, [each.incident for each in touched])
+    await connection.executemany(
+        """
+        insert into incident_match (incident_id, match_id, effect, credited_ns) values ($1, $2, $3, $4)
+        on conflict (incident_id, match_id) do update
+        set effect = excluded.effect, credited_ns = incident_match.credited_ns + excluded.credited_ns
+        """,
+        [
+            (uuid.UUID(each.incident.incident_id), uuid.UUID(match_id), each.effect.value, each.credited_ns)
+            for each in touched
+        ],
+    )

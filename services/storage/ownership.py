@@ -1,0 +1,213 @@
+"""Leases of game processes and owners of matches: who may write which log, and how a match changes hands."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from services.storage.pool import Connection, Pool
+
+TAKE_UP_LIMIT: Final = 64
+"""Matches taken up in one transaction, so that several processes share the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who may write a match's log."""
+
+    match_id: str
+    engine_id: str
+    fence: int
+    address: str | None
+    """Where the owner's players reach it, when its process is known."""
+    alive: bool
+    """Whether the owner's lease holds and it has not handed the match over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A match that changed hands."""
+
+    match_id: str
+    fence: int
+    """The new owner's."""
+    from_engine: str
+    gap_ns: int
+    """How long nobody may have listened, by the database's clock: since the old owner's last proof of life."""
+    planned: bool
+    """Whether the old owner handed it over."""
+
+
+async def get_owner(connection: Connection | Pool, match_id: str) -> Ownership | None:
+    """The owner of a live match; None when the match is over or unknown."""
+    row = await connection.fetchrow(
+        """
+        select o.engine_id, o.fence, l.address,
+               o.handed_over_at is null and coalesce(l.lease_until, '-infinity') > clock_timestamp() as alive
+        from match_owner o left join engine_lease l on l.engine_id = o.engine_id
+        where o.match_id = $1 and o.released_at is null
+        """,
+        uuid.UUID(match_id),
+    )
+    return (
+        None
+        if row is None
+        else Ownership(match_id, row["engine_id"], row["fence"], row["address"], row["alive"])
+    )
+
+
+async def begin_lease(
+    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
+) -> int:
+    """Takes the engine's lease for a new incarnation, whoever held it: fences keep the older one harmless.
+
+    Returns how long ago the lease was last renewed, in nanoseconds; 0 for a new engine.
+    """
+    gap = await connection.fetchval(
+        """
+        with before as (select renewed_at from engine_lease where engine_id = $1 for update),
+        begun as (
+            insert into engine_lease (engine_id, incarnation, address, lease_until)
+            values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
+            on conflict (engine_id) do update set incarnation = excluded.incarnation, address = excluded.address,
+                renewed_at = clock_timestamp(), lease_until = excluded.lease_until
+        )
+        select (extract(epoch from clock_timestamp() - renewed_at) * 1e9)::bigint from before
+        """,
+        engine_id,
+        incarnation,
+        address,
+        seconds,
+    )
+    return max(0, gap or 0)
+
+
+async def renew_lease(
+    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
+) -> bool:
+    """Prolongs this incarnation's lease; False when a newer incarnation holds it."""
+    renewed = await connection.fetchval(
+        """
+        update engine_lease
+        set renewed_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $4), address = $3
+        where engine_id = $1 and incarnation = $2
+        returning true
+        """,
+        engine_id,
+        incarnation,
+        address,
+        seconds,
+    )
+    return bool(renewed)
+
+
+async def end_lease(connection: Connection | Pool, engine_id: str, incarnation: str) -> None:
+    """Gives the lease up: what this incarnation still owned is anyone's at once."""
+    await connection.execute(
+        "update engine_lease set lease_until = clock_timestamp() where engine_id = $1 and incarnation = $2",
+        engine_id,
+        incarnation,
+    )
+
+
+async def take_up_own(connection: Connection | Pool, engine_id: str, gap_ns: int) -> list[TakenUp]:
+    """Matches that an earlier incarnation of this engine owned, now under a higher fence.
+
+    `gap_ns` is how long ago that incarnation proved to be alive.
+    """
+    rows = await connection.fetch(
+        """
+        with mine as (
+            select match_id, handed_over_at from match_owner
+            where engine_id = $1 and released_at is null order by match_id for update
+        )
+        update match_owner o set fence = o.fence + 1, handed_over_at = null
+        from mine m where o.match_id = m.match_id
+        returning o.match_id, o.fence, m.handed_over_at is not null as planned,
+            (extract(epoch from clock_timestamp() - m.handed_over_at) * 1e9)::bigint as handed_ns
+        """,
+        engine_id,
+    )
+    return [
+        TakenUp(
+            str(row["match_id"]),
+            row["fence"],
+            engine_id,
+            max(0, row["handed_ns"]) if row["planned"] else gap_ns,
+            row["planned"],
+        )
+        for row in rows
+    ]
+
+
+async def take_up_orphans(connection: Connection | Pool, engine_id: str) -> list[TakenUp]:
+    """Up to TAKE_UP_LIMIT matches that were handed over or whose owner's lease has run out, now this engine's."""
+    rows = await connection.fetch(
+        """
+        with orphan as (
+            select o.match_id, o.engine_id, o.handed_over_at, l.renewed_at
+            from match_owner o left join engine_lease l on l.engine_id = o.engine_id
+            where o.released_at is null and o.engine_id <> $1
+              and (o.handed_over_at is not null or coalesce(l.lease_until, '-infinity') < clock_timestamp())
+            order by o.match_id limit $2 for update of o skip locked
+        )
+        update match_owner o set engine_id = $1, fence = o.fence + 1, handed_over_at = null
+        from orphan p where o.match_id = p.match_id
+        returning o.match_id, o.fence, p.engine_id as from_engine, p.handed_over_at is not null as planned,
+            (extract(epoch from clock_timestamp() - coalesce(p.handed_over_at, p.renewed_at)) * 1e9)::bigint as gap
+        """,
+        engine_id,
+        TAKE_UP_LIMIT,
+    )
+    return [
+        TakenUp(
+            str(row["match_id"]), row["fence"], row["from_engine"], max(0, row["gap"] or 0), row["planned"]
+        )
+        for row in rows
+    ]
+
+
+async def hand_over(connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int]]) -> None:
+    """Offers matches (with the fences they are owned under) to whoever takes them up first."""
+    await connection.execute(
+        """
+        with offered as (select * from unnest($2::uuid[], $3::bigint[]) as t (match_id, fence))
+        update match_owner o set handed_over_at = clock_timestamp()
+        from offered t
+        where o.match_id = t.match_id and o.fence = t.fence and o.engine_id = $1 and o.released_at is null
+        """,
+        engine_id,
+        [uuid.UUID(match_id) for match_id, _ in owned],
+        [fence for _, fence in owned],
+    )
+
+
+async def owners_of(connection: Connection | Pool, match_ids: Sequence[str]) -> dict[str, Ownership]:
+    """The owners of those of these matches that are live."""
+    rows = await connection.fetch(
+        """
+        select o.match_id, o.engine_id, o.fence, l.address,
+               o.handed_over_at is null and coalesce(l.lease_until, '-infinity') > clock_timestamp() as alive
+        from match_owner o left join engine_lease l on l.engine_id = o.engine_id
+        where o.match_id = any($1::uuid[]) and o.released_at is null
+        """,
+        [uuid.UUID(match_id) for match_id in match_ids],
+    )
+    return {
+        str(row["match_id"]): Ownership(
+            str(row["match_id"]), row["engine_id"], row["fence"], row["address"], row["alive"]
+        )
+        for row in rows
+    }
+
+
+async def others_alive(connection: Connection | Pool, engine_id: str) -> bool:
+    """Whether another game process holds a lease that has not run out."""
+    return bool(
+        await connection.fetchval(
+            "select exists (select from engine_lease where engine_id <> $1 and lease_until > clock_timestamp())",
+            engine_id,
+        )
+    )
