@@ -30,6 +30,8 @@ TRANSIENT: Final = (
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.QueryCanceledError,
+    # The database is closed for maintenance.
+    asyncpg.ObjectNotInPrerequisiteStateError,
 )
 """Trouble that passes: the connection, the load or the role of the server was at fault, not the statement."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
+from tests.proxy import Proxy
 from tests.stack import Stack, stack
 
 
@@ -29,3 +32,23 @@ async def own(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
     extra = {"game": {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}}
     async with stack(tmp_path, database_url, extra) as made:
         yield made
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A stack whose services reach PostgreSQL through a proxy."""
+
+    stack: Stack
+    proxy: Proxy
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def behind(database_url: str, tmp_path: Path) -> AsyncIterator[Behind]:
+    """A stack of the test's own with a database that can be taken away. The tests themselves reach it directly."""
+    url = urlsplit(database_url)
+    async with Proxy(str(url.hostname), url.port or 5432) as proxy:
+        login = url.netloc.rpartition("@")[0]
+        through = url._replace(netloc=f"{login}@{proxy.address}").geturl()
+        extra = {name: {"DATABASE_URL": through} for name in ("clock", "matchmaking", "game")}
+        async with stack(tmp_path, database_url, extra) as made:
+            yield Behind(made, proxy)

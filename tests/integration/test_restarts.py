@@ -21,6 +21,7 @@ from engine.tiles import ALL_TILES, tile_set
 from services.storage import matches
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.tables import deal, play
+from tests.integration.conftest import Behind
 from tests.integration.test_answers import on_a_stream
 from tests.integration.test_resume import gauge, stored
 from tests.seats import Table, eventually, scripted
@@ -173,6 +174,40 @@ async def test_a_query_that_the_database_ends_is_asked_for_again(own: Stack) -> 
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "TRY_AGAIN")
     assert error.retry_after_seconds
     await own.matches().ListMyMatches(pb.ListMyMatchesRequest(), metadata=player.metadata)
+
+
+async def test_a_database_that_is_away_costs_nobody_time(behind: Behind) -> None:
+    """A command is judged in time, but cannot be stored for longer than the next seat has altogether: nobody is told, nobody
+    pays, and the next decision starts with its whole time when the commit is through (clock.md R8, fault 11)."""
+    made = behind.stack
+    table = await Table.create(made, deals=FORCED, time_control=time_control(500, 1500))
+    watching = await table.events(SOUTH)
+    await watching.read()
+    behind.proxy.refusing = True
+    behind.proxy.cut()
+    request = table.request(play(NORTH, "6|6"), 2)
+    sent = asyncio.create_task(on_a_stream(table, table.players.north, request))
+    until = time.monotonic() + 3
+
+    async def long_after() -> bool:
+        return time.monotonic() > until
+
+    await eventually(long_after)
+    assert not sent.done()
+    assert not any(response.events for response in watching.responses)
+    behind.proxy.heal()
+    (answer,) = await sent
+    assert answer.HasField("applied")
+    await table.do(Resign(SOUTH))
+    row = await made.pool.fetchrow(
+        "select * from match_log where match_id = $1 and request_id = $2", table.match_id, request.request_id
+    )
+    assert row is not None
+    assert (row["charge_ns"], row["bank_after_ns"]) == (0, 500 * 10**6)
+    assert await stored(table, request) == 1
+    outcome = await made.outcome(table.match_id)
+    assert outcome is not None
+    assert outcome["cause"] == "resignation"
 
 
 async def test_a_deadline_survives_the_crash_of_the_clock(own: Stack) -> None:
