@@ -123,8 +123,10 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         """The news of a match."""
         with self._stream() as stream:
             follower = stream.follower = await self._follow(request)
-            async for response in watch(follower, self._settings.heartbeat_seconds):
-                yield response
+            # Closed here and now, not whenever the collector comes by.
+            async with contextlib.aclosing(watch(follower, self._settings.heartbeat_seconds)) as news:
+                async for response in news:
+                    yield response
 
     async def Play(
         self,
@@ -150,8 +152,9 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
             pump.add_done_callback(ended)
             try:
-                async for response in conversation.responses():
-                    yield response
+                async with contextlib.aclosing(conversation.responses()) as news:
+                    async for response in news:
+                        yield response
             finally:
                 pump.cancel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from services.common.errors import ServiceError, malformed
 from services.game.asked import Answer
@@ -84,7 +84,7 @@ async def _woken(wake: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncIterator[pb.WatchResponse]:
+async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncGenerator[pb.WatchResponse, None]:
     """The messages of a Watch stream, to the end of the match or of this process's part in it."""
     wake = asyncio.Event()
     follower.listen(wake)
@@ -134,7 +134,7 @@ class Conversation:
         self._answers.append(answer_to_pb(request_id, answer))
         self._wake.set()
 
-    async def responses(self) -> AsyncIterator[pb.PlayResponse]:
+    async def responses(self) -> AsyncGenerator[pb.PlayResponse, None]:
         """The messages of the stream."""
         follower = self._follower
         follower.listen(self._wake)
