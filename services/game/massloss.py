@@ -8,7 +8,7 @@ they are back, up to a limit: nobody times out, and the pause is credited like a
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -25,13 +25,19 @@ CAUSE: Final = "mass_disconnect"
 
 
 class MassLoss:
-    """Counts streams that broke. Streams that this process ended itself are not told to it."""
+    """Counts players of live matches by their streams.
+
+    Players, not streams, and no spectators: whoever opens many streams and drops them all is one player, and somebody
+    without a seat stops nobody's clock. Streams that this process ended itself are not losses.
+    """
 
     def __init__(self, livetime: LiveTime, now: Callable[[], float]) -> None:
         self._livetime = livetime
         self._now = now
-        self._open = 0
-        self._broken: deque[float] = deque()
+        self._here: Counter[str] = Counter()
+        """Streams of each player."""
+        self._lost: dict[str, float] = {}
+        """Players whose last stream broke, and when; the oldest first."""
         self._before = 0
         self._held_since: float | None = None
 
@@ -40,31 +46,35 @@ class MassLoss:
         """Whether live time stands still for this reason."""
         return self._held_since is not None
 
-    def opened(self) -> None:
-        """A player's stream has begun."""
-        self._open += 1
+    def opened(self, player_id: str) -> None:
+        """A stream of a seat of a live match has begun."""
+        self._here[player_id] += 1
+        self._lost.pop(player_id, None)
 
-    def ended(self, *, broken: bool) -> None:
-        """A player's stream is over; `broken` when neither the match nor this process ended it."""
-        self._open -= 1
+    def ended(self, player_id: str, *, broken: bool) -> None:
+        """Such a stream is over; `broken` when neither the match nor this process ended it."""
+        self._here[player_id] -= 1
+        if self._here[player_id]:
+            return
+        del self._here[player_id]
         if broken:
-            self._broken.append(self._now())
+            self._lost[player_id] = self._now()
             self._look()
 
     def _look(self) -> None:
-        now = self._now()
-        while self._broken and self._broken[0] <= now - WINDOW_SECONDS:
-            self._broken.popleft()
-        lost = len(self._broken)
+        now, here = self._now(), len(self._here)
         if self._held_since is None:
-            if lost >= LOST_MIN and lost >= LOST_SHARE * (self._open + lost):
-                self._held_since, self._before = now, self._open + lost
+            for player_id in [lost for lost, at in self._lost.items() if at <= now - WINDOW_SECONDS]:
+                del self._lost[player_id]
+            lost = len(self._lost)
+            if lost >= LOST_MIN and lost >= LOST_SHARE * (here + lost):
+                self._held_since, self._before = now, here + lost
                 self._livetime.freeze(CAUSE)
-                get_logger().error("mass_disconnect", lost=lost, left=self._open)
-        elif self._open >= LOST_SHARE * self._before or now - self._held_since >= HOLD_SECONDS_MAX:
-            get_logger().warning("mass_disconnect_over", seconds=now - self._held_since, back=self._open)
+                get_logger().error("mass_disconnect", lost=lost, left=here)
+        elif here >= LOST_SHARE * self._before or now - self._held_since >= HOLD_SECONDS_MAX:
+            get_logger().warning("mass_disconnect_over", seconds=now - self._held_since, back=here)
             self._held_since = None
-            self._broken.clear()
+            self._lost.clear()
             self._livetime.thaw()
 
     async def run(self) -> None:

@@ -122,7 +122,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     ) -> AsyncIterator[pb.WatchResponse]:
         """The news of a match."""
         with self._stream() as stream:
-            follower = stream.follower = await self._follow(request)
+            follower = stream.follow(await self._follow(request))
             # Closed here and now, not whenever the collector comes by.
             async with contextlib.aclosing(watch(follower, self._settings.heartbeat_seconds)) as news:
                 async for response in news:
@@ -140,9 +140,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             if first is None or first.WhichOneof("message") != "join":
                 raise malformed("message: the first message must be join")
             source = await self._rooms.find(match_id_from_pb(first.join.match_id))
-            follower = stream.follower = Follower(
-                source, _story(source).audience_of(identity.player_id), first.join.resume_after
-            )
+            audience = _story(source).audience_of(identity.player_id)
+            follower = stream.follow(Follower(source, audience, first.join.resume_after))
             conversation = Conversation(follower, self._settings.heartbeat_seconds)
             pump = asyncio.create_task(self._pump(request_iterator, source, conversation, identity))
 
@@ -191,15 +190,14 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         if self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
         self._streams[player_id] += 1
-        self._mass_loss.opened()
-        stream = _Stream()
+        stream = _Stream(player_id, self._mass_loss)
         try:
             yield stream
         finally:
             self._streams[player_id] -= 1
             if not self._streams[player_id]:
                 del self._streams[player_id]
-            self._mass_loss.ended(broken=stream.broken)
+            stream.end()
 
     async def GetMatch(self, request: pb.GetMatchRequest, context: Context) -> pb.GetMatchResponse:  # noqa: ARG002
         """The caller's view."""
@@ -261,12 +259,22 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 class _Stream:
     """A stream as it is counted."""
 
-    follower: Follower | None = None
+    def __init__(self, player_id: str, mass_loss: MassLoss) -> None:
+        self._player_id = player_id
+        self._mass_loss = mass_loss
+        self._follower: Follower | None = None
 
-    @property
-    def broken(self) -> bool:
-        """Whether it ends for another reason than that the match, or this process's part in it, is over."""
-        return self.follower is not None and not self.follower.finished
+    def follow(self, follower: Follower) -> Follower:
+        """What it is about. Only whoever has a seat in a match that is played can be missed."""
+        if follower.plays:
+            self._follower = follower
+            self._mass_loss.opened(self._player_id)
+        return follower
+
+    def end(self) -> None:
+        """Broken, unless the match, or this process's part in it, is over."""
+        if self._follower is not None:
+            self._mass_loss.ended(self._player_id, broken=not self._follower.finished)
 
 
 def record_of(story: Story, log: list[matches.LogRow]) -> str:

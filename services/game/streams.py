@@ -31,6 +31,11 @@ class Follower:
         self.finished = False
         """Nothing more will come."""
 
+    @property
+    def plays(self) -> bool:
+        """Whether the reader has a seat in a match that is still played."""
+        return self._audience is not Audience.SPECTATOR and not self._story.over
+
     def take(self) -> pb.WatchResponse | None:
         """Everything the reader does not have, or None."""
         story, room = self._story, self._room
