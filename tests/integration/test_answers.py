@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -180,7 +181,20 @@ async def test_what_comes_behind_the_end_on_a_stream_is_answered(shared: Stack) 
     """MATCH_OVER over Play: the command that was in line when the match ended."""
     table = await Table.create(shared)
     requests = [table.request(command, 2) for command in (Resign(NORTH), Draw(NORTH), Resign(NORTH))]
-    answers = await on_a_stream(table, table.players.north, *requests)
+    call = table.stub.Play(metadata=table.players.north.metadata)
+    await call.write(pb.PlayRequest(join=pb.WatchRequest(match_id=table.match_id)))
+    await call.read()
+    # Written while the process stands still: so all three are there when it reads the first.
+    shared.processes["game"].signal(signal.SIGSTOP)
+    try:
+        for request in requests:
+            await call.write(pb.PlayRequest(submit=request))
+    finally:
+        shared.processes["game"].signal(signal.SIGCONT)
+    answers: list[pb.Answer] = []
+    async with asyncio.timeout(SECONDS_MAX):
+        while isinstance(message := await call.read(), pb.PlayResponse):
+            answers += message.answers
     assert [answer.request_id for answer in answers] == [request.request_id for request in requests]
     assert answers[0].HasField("applied")
     assert [answer.refused.reason_word for answer in answers[1:]] == ["MATCH_OVER", "MATCH_OVER"]

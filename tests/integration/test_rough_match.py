@@ -158,14 +158,6 @@ async def test_one_effect_each_and_a_forfeit_at_the_deadline_and_not_before(
     assert outcome is not None
     assert (outcome["winner"], outcome["cause"]) == ("south", "time")
     detail = evidence["detail"]
-    print(
-        [
-            (r["revision"], r["at"].timestamp())
-            for r in await shared.pool.fetch(
-                "select revision, at from match_log where match_id=$1 order by revision", match_id
-            )
-        ][-4:]
-    )
     bank_ns, delay_ns = detail["bank_ns"], DELAY_MS * 1_000_000
     assert detail["delay_ns"] == delay_ns
     assert detail["deadline_ns"] == detail["start_ns"] + delay_ns + bank_ns - detail["consumed_ns"]
