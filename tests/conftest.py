@@ -10,7 +10,7 @@ import asyncio
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -45,10 +45,10 @@ def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def shared_database_url(postgres_url: str, template_database: str) -> Iterator[str]:
-    """A database with the current schema for all tests that share one running stack."""
-    with _database(postgres_url, template=template_database) as (_, url):
-        yield url
+def new_database(postgres_url: str, template_database: str) -> Iterator[Callable[[], str]]:
+    """Makes databases with the current schema that live as long as the tests run; returns their URLs."""
+    with ExitStack() as made:
+        yield lambda: made.enter_context(_database(postgres_url, template=template_database))[1]
 
 
 @pytest.fixture

@@ -72,10 +72,10 @@ class Table:
         self.stub = made.matches(game)
 
     @classmethod
-    async def create(cls, made: Stack, *, start: bool = True, **wanted: Any) -> Table:
+    async def create(cls, made: Stack, *, start: bool = True, game: str = "game", **wanted: Any) -> Table:
         """A new match of two new players; `wanted` are further fields of CreateMatchRequest."""
         players = BySeat(*await made.players(2))
-        table = cls(made, await made.create(players, **wanted), players)
+        table = cls(made, await made.create(players, game=game, **wanted), players, game=game)
         if start:
             await table.start()
         return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -116,6 +117,14 @@ class Stack:
             )
         for name in names:
             await self.processes[name].ready()
+
+    async def restore(self, *names: str) -> None:
+        """Exactly these processes run, whatever a test did to them; readiness follows."""
+        for name in list(self.processes):
+            self.processes[name].signal(signal.SIGCONT)
+            if name not in names:
+                await self.processes.pop(name).terminate()
+        await self.start(*(name for name in names if self.processes[name].exit_status() is not None))
 
     async def metrics_address(self, name: str) -> str:
         """Where a process shows its metrics."""
@@ -233,7 +242,7 @@ async def stack(
     """A whole stack that is ready."""
     async with AsyncExitStack() as exits:
         pool = await exits.enter_async_context(asyncpg.create_pool(database_url, min_size=1, max_size=4))
-        made = Stack(folder, database_url, exits, extra=extra or {}, _pool=pool)
+        made = Stack(folder, database_url, exits, extra=dict(extra or {}), _pool=pool)
         await made.start(*names)
         yield made
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,23 +16,45 @@ from tests.stack import Stack, stack
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+async def shared(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stack]:
     """The shared stack. Matches are cheap and players are new for each test, so nobody is in anybody's way.
 
     Heartbeats are quick so that quiet streams need no waiting for.
     """
     folder = tmp_path_factory.mktemp("shared-stack")
     extra = {"game": {"HEARTBEAT_SECONDS": "0.5"}}
-    async with stack(folder, shared_database_url, extra) as made:
+    async with stack(folder, await asyncio.to_thread(new_database), extra) as made:
+        yield made
+
+
+SHORT_LEASE = {"game": {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fresh(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
+    """A stack of the test's own."""
+    async with stack(tmp_path, database_url, SHORT_LEASE) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def fragile(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stack]:
+    """The stack behind `own`."""
+    async with stack(
+        tmp_path_factory.mktemp("fragile-stack"), await asyncio.to_thread(new_database), SHORT_LEASE
+    ) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def own(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
-    """A stack of the test's own, to be broken."""
-    extra = {"game": {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}}
-    async with stack(tmp_path, database_url, extra) as made:
-        yield made
+async def own(fragile: Stack) -> AsyncIterator[Stack]:
+    """A stack for one test at a time, whose processes it may end and freeze: they are there again for the next."""
+    yield fragile
+    await fragile.restore("clock", "matchmaking", "game")
 
 
 @dataclass(frozen=True)
@@ -42,13 +65,16 @@ class Behind:
     proxy: Proxy
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def behind(database_url: str, tmp_path: Path) -> AsyncIterator[Behind]:
-    """A stack of the test's own with a database that can be taken away. The tests themselves reach it directly."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def behind(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Behind]:
+    """A stack with a database that can be taken away, and is given back. The tests themselves reach it directly."""
+    database_url = await asyncio.to_thread(new_database)
     url = urlsplit(database_url)
     async with Proxy(str(url.hostname), url.port or 5432) as proxy:
         login = url.netloc.rpartition("@")[0]
         through = url._replace(netloc=f"{login}@{proxy.address}").geturl()
         extra = {name: {"DATABASE_URL": through} for name in ("clock", "matchmaking", "game")}
-        async with stack(tmp_path, database_url, extra) as made:
+        async with stack(tmp_path_factory.mktemp("stack-behind"), database_url, extra) as made:
             yield Behind(made, proxy)

@@ -189,12 +189,12 @@ async def test_a_game_process_without_a_clock_is_alive_and_not_ready(own: Stack)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_stop_is_orderly(own: Stack, number: signal.Signals) -> None:
+async def test_a_stop_is_orderly(fresh: Stack, number: signal.Signals) -> None:
     """Each process says that it drains, and ends with status 0, in whatever order they are stopped."""
     for name in ("clock", "game", "matchmaking"):
-        own.processes[name].signal(number)
-    for process in own.processes.values():
+        fresh.processes[name].signal(number)
+    for process in fresh.processes.values():
         assert await process.ended() == 0
         names = [event["event"] for event in process.events()]
         assert names.index("draining") < names.index("stopped")
-    assert b"Traceback" not in own.logs()
+    assert b"Traceback" not in fresh.logs()

@@ -105,7 +105,11 @@ async def test_a_no_show_is_recorded_when_the_ladder_had_called(own: Stack, pool
     ladder = ladder_service_pb2_grpc.LadderServiceStub(own.channel("matchmaking"))
 
     async def decided() -> bool:
-        return bool(await own.pool.fetchval("select count(*) from rating_decision"))
+        return bool(
+            await own.pool.fetchval(
+                "select count(*) from rating_decision where match_id = $1", table.match_id
+            )
+        )
 
     await eventually(decided)
     answer = await ladder.GetRatingDecision(
@@ -113,7 +117,8 @@ async def test_a_no_show_is_recorded_when_the_ladder_had_called(own: Stack, pool
         metadata=table.players.south.metadata,
     )
     assert not answer.decision.rated
-    assert await own.pool.fetchval("select count(*) from rating") == 0
+    ids = [player.player_id for player in players]
+    assert await own.pool.fetchval("select count(*) from rating where player_id = any($1)", ids) == 0
 
 
 # Between rounds.

@@ -221,16 +221,13 @@ async def test_fc_30_a_swallowed_connection_is_noticed_at_both_ends(own: Stack) 
     fields = CommonSettings.model_fields
     assert fields["keepalive_seconds"].default + fields["keepalive_timeout_seconds"].default <= 45
     assert HEARTBEAT_SECONDS_MAX <= 15
-    own.extra["game"] |= {
-        "KEEPALIVE_SECONDS": "1",
-        "KEEPALIVE_TIMEOUT_SECONDS": "1",
-        "HEARTBEAT_SECONDS": "0.2",
-    }
-    await own.processes["game"].terminate()
-    await own.start("game")
-    table = await Table.create(own, deals=scripted(deal("6|6 1|2", "0|6 0|1")))
+    fast = {"KEEPALIVE_SECONDS": "1", "KEEPALIVE_TIMEOUT_SECONDS": "1", "HEARTBEAT_SECONDS": "0.2"}
+    own.extra["game-fast"] = fast
+    await own.start("game-fast")
+    deals = scripted(deal("6|6 1|2", "0|6 0|1"))
+    table = await Table.create(own, game="game-fast", deals=deals)
     streams = f'grpc_server_streams{{grpc_method="{WATCH}"}}'
-    async with Proxy(HOST, own.ports["game"]) as proxy:
+    async with Proxy(HOST, own.ports["game-fast"]) as proxy:
         dead = grpc.aio.insecure_channel(proxy.address)
         watching = Watching(
             type(table.stub)(dead),
@@ -242,13 +239,13 @@ async def test_fc_30_a_swallowed_connection_is_noticed_at_both_ends(own: Stack) 
         match = MatchStream(connections, table.match_id, proxy.address, heartbeat_seconds_max=1.0)
         async with match, asyncio.timeout(2 * SECONDS_MAX):
             news = await anext(match)
-            assert await gauge(own, "game", streams) >= 1
+            assert await gauge(own, "game-fast", streams) >= 1
             proxy.swallow(Way.UP, Way.DOWN)
             # Something happens while nobody can hear it.
             await table.do(play(NORTH, "6|6"))
 
             async def forgotten() -> bool:
-                return await gauge(own, "game", streams) == 0
+                return await gauge(own, "game-fast", streams) == 0
 
             async def noticed() -> bool:
                 return match.reattached > 0
