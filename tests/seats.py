@@ -158,6 +158,22 @@ class Table:
         return await watching.to_the_end()
 
 
+async def on_a_stream(table: Table, player: Player, *requests: pb.SubmitRequest) -> list[pb.Answer]:
+    """The answers to commands on a Play stream, in order."""
+    call = table.stub.Play(metadata=player.metadata)
+    answers: list[pb.Answer] = []
+    try:
+        await call.write(pb.PlayRequest(join=pb.WatchRequest(match_id=table.match_id)))
+        for request in requests:
+            await call.write(pb.PlayRequest(submit=request))
+        async with asyncio.timeout(SECONDS_MAX):
+            while len(answers) < len(requests) and isinstance(message := await call.read(), pb.PlayResponse):
+                answers += message.answers
+    finally:
+        call.cancel()
+    return answers
+
+
 class Watching:
     """A Watch stream, everything it said, and what follows from it."""
 

@@ -21,9 +21,8 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.tables import deal, play
 from tests.integration.conftest import Behind
 from tests.integration.soundness import sound
-from tests.integration.test_answers import on_a_stream
 from tests.integration.test_resume import gauge, stored
-from tests.seats import Table, eventually, scripted
+from tests.seats import Table, eventually, on_a_stream, scripted
 from tests.stack import Player, Stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
