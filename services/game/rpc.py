@@ -186,8 +186,10 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[_Stream]:
-        player_id = caller().player_id
-        if self._streams[player_id] >= self._settings.streams_per_player:
+        identity = caller()
+        player_id = identity.player_id
+        # A house bot sits at as many tables as there are people who ask for it.
+        if not identity.bot and self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
         self._streams[player_id] += 1
         stream = _Stream(player_id, self._mass_loss)

@@ -21,7 +21,7 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import refusal_pb2, table_pb2
 from tests.engine.tables import deal, play
 from tests.seats import SECONDS_MAX, Table, new_id, on_a_stream, scripted, tile_to_pb
-from tests.stack import AUDIENCE, ISSUER, Metadata, Stack
+from tests.stack import AUDIENCE, ISSUER, Metadata, Player, Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -276,6 +276,11 @@ async def test_limits_are_refused_with_a_time_to_come_back(shared: Stack) -> Non
         # The places are free again as soon as the service has seen the ends.
         while await limited((await table.events(spectator)).read()):
             pass
+    bot = Player("bot-tireless", shared.token("bot-tireless", bot=True))
+    tables = [await table.events(bot) for _ in range(40)]
+    for stream in tables:
+        await stream.read()
+        stream.call.cancel()
     big = table.request(Draw(NORTH), 2, "x" * MESSAGE_BYTES_MAX)
     with pytest.raises(CallError) as too_big:
         await table.send(NORTH, big)
