@@ -167,6 +167,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         """Reads, stamps, puts in line, and nothing else: an await between reads would date the next command late."""
         async for request in requests:
             heard = self._livetime.heard()
+            if conversation.full:
+                raise limit_reached("the answers of this stream are not read")
             submit = request.submit
             try:
                 if request.WhichOneof("message") != "submit":

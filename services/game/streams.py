@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from typing import Final
 
 from services.common.errors import ServiceError, malformed
 from services.game.asked import Answer
@@ -107,6 +108,10 @@ async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncGenerator[
         follower.unlisten(wake)
 
 
+ANSWERS_MAX: Final = 1024
+"""Answers of one Play stream that its client does not read."""
+
+
 class Conversation:
     """A Play stream: news and answers, all that is there in one message."""
 
@@ -128,6 +133,11 @@ class Conversation:
                 self.answer(request_id, done.result())
 
         answer.add_done_callback(arrived)
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is unread that nothing more may be asked."""
+        return len(self._answers) + self._expected >= ANSWERS_MAX
 
     def deaf(self, error: BaseException) -> None:
         """Nothing more can be read: the stream ends with this, since silence would look like life."""

@@ -1,0 +1,41 @@
+"""Play streams, without the network: what a client that never reads can make us keep."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from services.common.auth import Identity
+from services.common.errors import ServiceError
+from services.game.livetime import LiveTime
+from services.game.rpc import MatchServicer
+from services.game.story import Audience, Story
+from services.game.streams import ANSWERS_MAX, Conversation, Follower
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from tests.services.game.test_story import match_row
+
+
+async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
+    """Nothing grows without limit: when too many answers wait, the stream ends with LIMIT_REACHED instead of taking more."""
+    story = Story(match_row())
+    conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), 1.0)
+    servicer = MatchServicer(*cast(Any, (None, None, LiveTime(), SimpleNamespace(), None, None)))
+    read = 0
+
+    async def flood() -> AsyncIterator[pb.PlayRequest]:
+        nonlocal read
+        for number in itertools.count():
+            read = number
+            yield pb.PlayRequest(submit=pb.SubmitRequest(request_id=f"r{number}"))
+
+    identity = Identity("somebody", "Somebody", bot=False, roles=frozenset())
+    with pytest.raises(ServiceError) as ended:
+        async with asyncio.timeout(30):
+            await servicer._pump(flood(), story, conversation, identity)
+    assert ended.value.reason == "LIMIT_REACHED"
+    assert read == ANSWERS_MAX
