@@ -10,7 +10,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak bench lock clean
+.PHONY: help setup protos fmt lint check test run demo soak sim chaos bench lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -48,6 +48,13 @@ demo: setup ## start the stack, let two bots play a rated match, stop
 
 soak: setup ## play many random matches, checking every invariant
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+sim: setup ## many worlds in virtual time with every fault, SEEDS of them; then each rule taken away is found out
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1)
+	@$(BIN)/python -m tests.simulation --seeds 3000 --switch all
+
+chaos: setup ## break real processes, links and PostgreSQL under running matches, then check everything
+	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 bench: setup ## measure commands a second
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)

@@ -231,7 +231,8 @@ class MatchStream:
                 raise UnreachableError(f"match {self.match_id} cannot be reached: {problem}") from problem
             await asyncio.sleep(backoff.next_seconds(asked))
             failures = failures + 1 if isinstance(problem, CallError) and self._heard == heard else 0
-            if failures > 1:
+            # A process that hangs takes connections and says nothing: silence was long enough a failure.
+            if failures > 1 or isinstance(problem, TimeoutError):
                 await self._look_for_it()
             self.reattached += 1
 

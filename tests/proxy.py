@@ -97,7 +97,7 @@ class Proxy:
     """Listens on a port of its own and connects each client with one service."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = host, port
+        self._targets: tuple[tuple[str, int], ...] = ((host, port),)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -126,6 +126,10 @@ class Proxy:
         assert self._server is not None, "entered"
         host, port = self._server.sockets[0].getsockname()
         return f"{host}:{port}"
+
+    def aim(self, *targets: tuple[str, int]) -> None:
+        """New connections go to the first of these services that takes them; open ones stay where they are."""
+        self._targets = targets
 
     # Faults.
 
@@ -182,9 +186,11 @@ class Proxy:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
             return
-        try:
-            up_reader, up_writer = await asyncio.open_connection(*self._target)
-        except OSError:
+        for target in self._targets:
+            with contextlib.suppress(OSError):
+                up_reader, up_writer = await asyncio.open_connection(*target)
+                break
+        else:
             return
         self._writers.add(up_writer)
         try:

@@ -82,10 +82,10 @@ class Stack:
 
     def _env(self, name: str) -> dict[str, str]:
         own = {
-            "clock": {"LISTEN": f"{HOST}:0", "INTERNAL_LISTEN": self.address("clock")},
+            "clock": {"LISTEN": f"{HOST}:0", "INTERNAL_LISTEN": self.address(name)},
             "matchmaking": {
-                "LISTEN": self.address("matchmaking"),
-                "INTERNAL_LISTEN": self.address("placement"),
+                "LISTEN": self.address(name),
+                "INTERNAL_LISTEN": self.address(name.replace("matchmaking", "placement")),
                 "GUEST_KEY_FILE": str(self.folder / "key.pem"),
             },
             "game": {
@@ -108,15 +108,19 @@ class Stack:
     async def start(self, *names: str) -> None:
         """Starts processes and waits until they are ready; a name that ran before comes back on its old ports.
 
-        Names are clock, matchmaking, game, and game-1, game-2 and so on for further game processes.
+        Names are clock, matchmaking, game, and game-1, game-2 and so on for further processes of a kind.
         """
+        await self.launch(*names)
+        for name in names:
+            await self.processes[name].ready()
+
+    async def launch(self, *names: str) -> None:
+        """Starts processes without waiting: a standby becomes ready only when it leads."""
         for name in names:
             module = f"services.{name.partition('-')[0]}"
             self.processes[name] = await self.exits.enter_async_context(
                 running(module, env=self._env(name), log_dir=self.folder, name=name)
             )
-        for name in names:
-            await self.processes[name].ready()
 
     async def restore(self, *names: str) -> None:
         """Exactly these processes run, whatever a test did to them; readiness follows."""

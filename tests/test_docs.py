@@ -23,12 +23,17 @@ from client.bots.account import HEADER
 from client.match import HEARTBEAT_SECONDS_MAX
 from engine.refusal import Refusal
 from services.clock.settings import ClockSettings
+from services.clock.timekeeper import MISSED_MAX, PING_NS
+from services.clock.witness import DISRUPTION_MAX_NS, DRIFT_PPM
 from services.common import auth, host
 from services.common.settings import PREFIX, CommonSettings
 from services.game import creation, inbox, rpc, story
+from services.game.massloss import HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
+from services.game.resumption import RESUME_GRACE_SECONDS
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
 from services.wire import ladder
+from services.wire.clock_messages import Policy, VoidReason
 from services.wire.commands import STATUS
 from spectacularbid.common.v1 import error_pb2
 from spectacularbid.identity.v1 import guest_service_pb2
@@ -44,7 +49,8 @@ README = "README.md"
 API = "docs/api.md"
 ARCHITECTURE = "docs/architecture.md"
 OPERATIONS = "docs/operations.md"
-PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS)
+TIME = "docs/time.md"
+PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME)
 PROTOS = ROOT / "protos" / "spectacularbid"
 
 Rows = list[list[str]]
@@ -375,6 +381,42 @@ def test_the_pictures_of_a_match_have_the_titles_of_today() -> None:
     # The picture has each run of text in its own element and hard spaces between words.
     shown = re.sub(r"<[^>]*>", "", text("docs/demo.svg")).replace("&#160;", " ").replace("\xa0", " ")
     assert HEADER in shown
+
+
+# docs/time.md
+
+
+def test_the_reasons_of_a_void_are_those_of_the_code() -> None:
+    found = {reason.value for reason in VoidReason}
+    for _, node in sources():
+        match node:
+            case ast.Call(func=ast.Attribute(attr="_void"), args=[ast.Constant(value=str(reason)), *_]):
+                found.add(reason)
+    assert {name(reason) for reason, _ in table(TIME, "For client writers")} == found
+
+
+def test_the_figures_of_time_are_those_of_the_code() -> None:
+    policy, second = Policy(), 1_000_000_000
+    assert policy.version == "v1", "another policy: look through docs/time.md"
+    said = {row[0]: row[1] for row in table(TIME, "The figures")}
+    figures = {
+        "a stretch without an idle instant counts as a gap from": f"{policy.stall_threshold_ns // 1_000_000} ms",
+        "one gap, longest that does not void": f"{policy.gap_max_ns // second} s",
+        "all credit of a match, most that does not void": f"{policy.credit_total_max_ns // second} s",
+        "a decision or ruling held, longest that does not void": f"{policy.hold_max_ns // second} s",
+        "time to come back after a process was replaced": f"{RESUME_GRACE_SECONDS:g} s",
+        "doubt about a clock, most that does not void a forfeit": f"{DISRUPTION_MAX_NS // 1_000_000} ms",
+        "drift between two sound clocks": f"{DRIFT_PPM} ppm",
+        "lease of a game process": f"{GameSettings.model_fields['lease_seconds'].default:g} s",
+    }
+    assert {what: said.get(what) for what in figures} == figures
+    floor = said["least time left after a process was replaced"]
+    assert floor.startswith(f"{policy.resume_floor_ns // second} s")
+    pings = said["pings of the clock"]
+    assert pings == f"every {PING_NS // 1_000_000} ms; {MISSED_MAX} missed end the session"
+    prose = " ".join(text(TIME).split())
+    assert f"at least {LOST_MIN}, lose their streams within {WINDOW_SECONDS:g} s" in prose
+    assert f"until they are back, {HOLD_SECONDS_MAX:g} s at most" in prose
 
 
 # All pages

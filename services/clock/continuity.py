@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.seats import Seat
@@ -26,16 +26,37 @@ def differs(known: m.Open, message: m.Open, *names: str) -> Fault | None:
     return None
 
 
-def of_new(last: m.Open | None, decision_no: int, banks: Mapping[Seat, int], message: m.Open) -> Fault | None:
+class Banks:
+    """What is known of both seats' banks."""
+
+    def __init__(self) -> None:
+        self._known: dict[Seat, int] = {}
+        self._at_most: set[Seat] = set()
+
+    def set(self, seat: Seat, bank_ns: int) -> None:
+        """Known exactly, until `passed_by`."""
+        self._known[seat] = bank_ns
+        self._at_most.discard(seat)
+
+    def passed_by(self) -> None:
+        """Another clock may have judged meanwhile: from now on a bank may be lower than known, but never higher."""
+        self._at_most |= self._known.keys()
+
+    def contradicted_by(self, message: m.Open) -> Fault | None:
+        """Whether an engine says what cannot be."""
+        known, got = self._known.get(message.seat), message.bank_ns
+        if known is None or got == known or (got < known and message.seat in self._at_most):
+            return None
+        return Fault("bank_ns", f"<= {known}" if message.seat in self._at_most else str(known), str(got))
+
+
+def of_new(last: m.Open | None, decision_no: int, banks: Banks, message: m.Open) -> Fault | None:
     """For a genuinely new decision: in order, nothing used yet, and the bank is what the last verdict left."""
     if message.key.decision_no <= decision_no:
         return Fault("decision_no", f"> {decision_no}", str(message.key.decision_no))
     if message.consumed_ns != 0:
         return Fault("consumed_ns", "0", str(message.consumed_ns))
-    known = banks.get(message.seat)
-    if known is not None and message.bank_ns != known:
-        return Fault("bank_ns", str(known), str(message.bank_ns))
-    return None if last is None else differs(last, message, "delay_ns")
+    return of_passed_by(last, banks, message)
 
 
 def of_continued(last: m.Open, verdict: m.Verdict, message: m.Open) -> Fault | None:
@@ -47,12 +68,9 @@ def of_continued(last: m.Open, verdict: m.Verdict, message: m.Open) -> Fault | N
     return differs(last, message, "seat", "bank_ns", "delay_ns")
 
 
-def of_passed_by(last: m.Open | None, banks: Mapping[Seat, int], message: m.Open) -> Fault | None:
-    """When decisions may have passed that this clock did not see: a bank never increases."""
-    known = banks.get(message.seat)
-    if known is not None and message.bank_ns > known:
-        return Fault("bank_ns", f"<= {known}", str(message.bank_ns))
-    return None if last is None else differs(last, message, "delay_ns")
+def of_passed_by(last: m.Open | None, banks: Banks, message: m.Open) -> Fault | None:
+    """For a later decision, whatever has passed before it."""
+    return banks.contradicted_by(message) or (None if last is None else differs(last, message, "delay_ns"))
 
 
 def of_another_part(
@@ -65,3 +83,17 @@ def of_another_part(
     if message.consumed_ns < used:
         return Fault("consumed_ns", f">= {used}", str(message.consumed_ns))
     return differs(asked, message, "seat", "bank_ns", "delay_ns")
+
+
+def of_same_part(asked: m.Open, opened: m.Open, message: m.Open) -> Fault | None:
+    """For a part of a turn that is re-attached. A resume is sent again with what it asked, or with what it got."""
+    same = replace(asked, consumed_ns=opened.consumed_ns)
+    names = ("seat", "start_ns", "bank_ns", "delay_ns", "consumed_ns")
+    return differs(asked, message, *names) and differs(same, message, *names)
+
+
+def of_taken_over(opened: m.Open, decision_no: int, message: m.Open, *, over: bool) -> Fault | None:
+    """For what a new owner opens of the newest known decision, which may be over."""
+    if over:
+        return Fault("decision_no", f"after {decision_no}", str(message.key.decision_no))
+    return differs(opened, message, "seat", "bank_ns", "delay_ns")

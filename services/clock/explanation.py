@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine import clock
 from engine.clock import Effect
 from engine.event import Event, TileDrawn, TurnTimed
 from engine.eventjson import event_from_json
-from engine.match import Cause, Match, replay
+from engine.match import Cause, Match, expire, replay
 from engine.seats import Seat
 from services.storage.evidence import OutcomeRow, TimedRow, TimeFacts
+from services.wire.clock_messages import Policy
+
+POLICY_VERSION: Final = Policy().version
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +52,40 @@ class Explanation:
 def explain(facts: TimeFacts, start: Match) -> Explanation:
     """Works a match out again. `start` is the match before its first event."""
     made = Explanation()
-    state = start
-    for row in facts.log:
+    state, fence = start, 0
+    for number, row in enumerate(facts.log, 1):
+        if row.revision != number:
+            made.faults.append(f"ruling {number} is missing")
+            return made
+        if row.fence < fence:
+            made.faults.append(f"ruling {number}: written under fence {row.fence}, after fence {fence}")
+        fence = row.fence
+        if row.policy_version not in (None, POLICY_VERSION):
+            made.faults.append(f"ruling {number}: judged by the unknown policy {row.policy_version!r}")
         events = [event_from_json(event) for event in row.events]
         if row.start_ns is not None:
             _judged(row, events, state, facts, made)
-        elif any(isinstance(event, TurnTimed) for event in events) and not _last_of_time(events, facts):
+        elif any(isinstance(event, TurnTimed) for event in events) and not _is_forfeit(
+            row, events, state, facts
+        ):
             made.faults.append(f"ruling {row.revision}: time was charged without stamps")
-        state = replay(state, events)
+        try:
+            state = replay(state, events)
+        except Exception as error:  # noqa: BLE001 - whatever an altered log does to the rules
+            made.faults.append(f"ruling {row.revision} does not follow from those before it: {error!r}")
+            return made
     _credits(facts, made)
     if facts.outcome is not None:
         _outcome(facts.outcome, state, facts, made)
     return made
 
 
-def _last_of_time(events: Sequence[Event], facts: TimeFacts) -> bool:
-    # The ruling of a forfeit has its stamps in the evidence.
-    return facts.outcome is not None and facts.outcome.cause == Cause.TIME and len(events) == 2
+def _is_forfeit(row: TimedRow, events: Sequence[Event], state: Match, facts: TimeFacts) -> bool:
+    """Whether a ruling without stamps is that of the forfeit, whose stamps are in the evidence."""
+    on_time = facts.outcome is not None and facts.outcome.cause == Cause.TIME
+    return (
+        on_time and row is facts.log[-1] and state.to_act is not None and list(events) == list(expire(state))
+    )
 
 
 def _judged(
@@ -125,9 +146,11 @@ def _credits(facts: TimeFacts, made: Explanation) -> None:
         )
     credited = sum(row.credited_ns or 0 for row in facts.log)
     covered = sum(touch.credited_ns for touch in facts.touches if touch.effect == "credited")
-    # A forfeited turn was credited too, but has no verdict that says how much.
-    open_end = facts.outcome is not None and facts.outcome.cause in (Cause.TIME, Cause.VOID)
-    if credited > covered or (credited < covered and not open_end):
+    if facts.outcome is not None and facts.outcome.cause == Cause.TIME:
+        # The forfeited turn was credited too, and has no verdict that says how much.
+        lost = (facts.outcome.evidence or {}).get("credited_ns")
+        credited += lost if isinstance(lost, int) else max(0, covered - credited)
+    if credited != covered:
         made.faults.append(f"{credited} ns were credited, incidents cover {covered} ns")
 
 

@@ -1,15 +1,6 @@
 """The clock of one match, as a state machine that is told what an engine says and what time it is.
 
-    IDLE --Open--> RUNNING --Arrival in time, ends------> JUDGED --Applied, or the next Open--> IDLE
-                     | ^  `--Arrival in time, continues-> HELD ----Open(CONTINUE)-------------> RUNNING
-        timer at D   | | ProbeReply before D (timer again)
-                     v |
-                   PROBING --ProbeReply at or after D---> FORFEIT
-    RUNNING, PROBING ------Arrival at or after D--------> FORFEIT
-    any but FORFEIT -------cap, contradiction-----------> VOID
-
-FORFEIT and VOID absorb: whatever comes, the answer is the same again. `closed` lies over the state, because an owner
-that leaves also closes, and the next one, under a higher fence, goes on from what is remembered.
+`services.clock.state` has the picture.
 
 `now` is the clock's own monotonic time and only says when to look again; what is decided depends on the engine's
 stamps alone.
@@ -19,39 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import Enum, auto
-from typing import Final
 
 from engine import clock
-from engine.clock import MILLISECOND, SECOND, Effect
-from engine.seats import Seat
+from engine.clock import Effect
 from services.clock import continuity
 from services.clock.continuity import Fault
-from services.clock.owner import Owner
+from services.clock.owner import Beat, Owner
+from services.clock.state import CLOSED_MEMORY_NS, LIVE, MEMORY_NS, REARM_NS_MIN, State
+from services.clock.witness import DISRUPTION_MAX_NS, Disruption
 from services.wire import clock_messages as m
 from services.wire.clock_messages import OpenCause, VoidReason
-
-REARM_NS_MIN: Final = 1 * MILLISECOND
-MEMORY_NS: Final = 3600 * SECOND
-"""How long a match is remembered when nothing happens: far longer than any outage that does not void."""
-CLOSED_MEMORY_NS: Final = 120 * SECOND
-"""The same once its owner has left it; longer than the longest gap from which another may go on."""
-
-
-class State(Enum):
-    """Where the clock of a match stands. Without a session it stays there and nothing times out."""
-
-    IDLE = auto()
-    RUNNING = auto()
-    PROBING = auto()
-    JUDGED = auto()
-    HELD = auto()
-    FORFEIT = auto()
-    VOID = auto()
-
-
-LIVE: Final = frozenset({State.RUNNING, State.PROBING, State.JUDGED, State.HELD})
-
 
 Said = list[m.ClockMessage]
 
@@ -72,9 +40,14 @@ class MatchClock:
         self.decision_no = 0
         """The newest decision heard of."""
         self.deadline_ns = 0
-        self.banks: dict[Seat, int] = {}
+        self._banks = continuity.Banks()
         self.credited_ns = 0
         """Everything credited to this match in decisions that are over."""
+        self._frozen_ns = 0  # what its owners' clocks stood still unseen by themselves: credited by nature
+        self.since = 0
+        """When the open decision began for this clock, on its own time."""
+        self.doubted = False
+        """Void because of what the witness says, which is still to be reported."""
         self._policy = policy
         self._new_id = new_id
         self._asked: m.Open | None = None  # as the engine said it
@@ -87,7 +60,7 @@ class MatchClock:
         self._hold_since = 0
         self._probe_no = 0
         self._let_go = False  # the owner does not speak of the open decision any more
-        self._left: tuple[int | None, int] | None = None  # the owner's mark when it left, and when that was
+        self._left: Beat | None = None  # the owner's last, when it has left
 
     # What an engine says.
 
@@ -172,18 +145,18 @@ class MatchClock:
         """The owner is done with the match."""
         self.fence = fence
         self.closed = True
-        self._left = (self.owner.mark_ns, now)
+        self._left = self.owner.proven._replace(at=now)
         self.due = now + CLOSED_MEMORY_NS
 
     def release(self, at_ns: int, now: int) -> None:
         """The owner hands the match over: it listened up to `at_ns`."""
         self.close(self.fence, now)
-        self._left = (at_ns, now)
+        self._left = Beat(at_ns, self.owner.gap_total_ns, now)
 
     def stalled(self, gaps: tuple[m.Gap, ...], gap_total_ns: int, now: int) -> Said:
         """The engine tells of gaps: too long ones, or too many, void a match whose decision was open in them."""
-        opened = self._opened
-        if self.closed or opened is None or self.state not in (State.RUNNING, State.PROBING):
+        opened = self._counting()
+        if opened is None:
             return []
         for gap in gaps:
             if gap.size_ns > self._policy.gap_max_ns and gap.to_raw_ns > opened.start_raw_ns:
@@ -191,6 +164,25 @@ class MatchClock:
                     VoidReason.GAP_TOO_LONG, f"not listening for {gap.size_ns} ns ({gap.cause})", now
                 )
         return self._over_credit(self._credit(gap_total_ns, opened), now)
+
+    def disrupted(self, disruption: Disruption, now: int) -> Said:
+        """The owner's clock stood still: its player had the time for free, and that counts like other credit."""
+        opened = self._counting()
+        if opened is None or disruption.at_ns <= self.since:
+            return []
+        self._frozen_ns += disruption.size_ns
+        if disruption.size_ns > self._policy.gap_max_ns:
+            self.doubted = True
+            still = f"the clock of the engine stood still for {disruption.size_ns} ns"
+            return self._give_up(VoidReason.GAP_TOO_LONG, still, now)
+        told = self._over_credit(self._credit(self.owner.gap_total_ns, opened), now)
+        self.doubted = bool(told)
+        return told
+
+    def _counting(self) -> m.Open | None:
+        """The decision whose time runs."""
+        counts = not self.closed and self.state in (State.RUNNING, State.PROBING)
+        return self._opened if counts else None
 
     # What the timer and the session do.
 
@@ -219,10 +211,11 @@ class MatchClock:
         Either its effect was committed meanwhile, or the owner has let the match go because another took it up. Nothing
         times out, and whoever opens next shows which of the two it was.
         """
+        self._banks.passed_by()
         if self.state in LIVE and not self.closed:
             self._let_go = True
             # What the owner hears from now on, it does not hear for this match.
-            self._left = (self.owner.mark_ns, self.owner.mark_at)
+            self._left = self.owner.proven
             self.due = now + MEMORY_NS
 
     @property
@@ -250,10 +243,10 @@ class MatchClock:
         if message == self._asked and self.state in LIVE:
             return self._armed_again(message)
         if self.state not in (State.IDLE, State.JUDGED):
-            fault: Fault | None = Fault("state", "idle", self.state.name.lower())
-        else:
-            self._finish(now)
-            fault = continuity.of_new(self._opened, self.decision_no, self.banks, message)
+            return self._contradicts(message.key, Fault("state", "idle", self.state.name.lower()), now)
+        self._finish(now)
+        self.credited_ns = max(self.credited_ns, message.credited_total_ns)
+        fault = continuity.of_new(self._opened, self.decision_no, self._banks, message)
         return self._run(message, 0, 0, now) if fault is None else self._contradicts(message.key, fault, now)
 
     def _continue(self, message: m.Open, now: int) -> Said:
@@ -284,10 +277,7 @@ class MatchClock:
             self._credit_verdict()
             return self._run(message, message.consumed_ns, 0, now)
         self._let_go, self._left = False, None
-        # A resume is sent again with what it asked, or with what it got.
-        same = replace(asked, consumed_ns=opened.consumed_ns)
-        names = ("seat", "start_ns", "bank_ns", "delay_ns", "consumed_ns")
-        fault = continuity.differs(asked, message, *names) and continuity.differs(same, message, *names)
+        fault = continuity.of_same_part(asked, opened, message)
         if fault is not None:
             return self._contradicts(message.key, fault, now)
         if self._verdict is None:
@@ -300,7 +290,8 @@ class MatchClock:
     def _pass_by(self, message: m.Open, now: int) -> Said:
         """A later decision than the known one, when those between may have been judged elsewhere."""
         self._finish(now)
-        fault = continuity.of_passed_by(self._opened, self.banks, message)
+        self._banks.passed_by()
+        fault = continuity.of_passed_by(self._opened, self._banks, message)
         if fault is not None:
             return self._contradicts(message.key, fault, now)
         self.credited_ns = max(self.credited_ns, message.credited_total_ns)
@@ -310,7 +301,7 @@ class MatchClock:
 
     def _take_over(self, message: m.Open, owner: Owner, now: int) -> Said:
         """A new owner under a higher fence."""
-        last, left, opened = self.owner, self._left, self._opened
+        beat, opened = self._left or self.owner.proven, self._opened
         self.fence, self.owner, self.closed, self._left = message.key.fence, owner, False, None
         number = message.key.decision_no
         if self.state is State.VOID:
@@ -320,20 +311,18 @@ class MatchClock:
             return self._after_forfeit(message, now)
         if number > self.decision_no or opened is None:
             return self._pass_by(message, now)
-        fault = continuity.differs(opened, message, "seat", "bank_ns", "delay_ns")
-        if number < self.decision_no or self.state not in LIVE:
-            fault = Fault("decision_no", f"after {self.decision_no}", str(number))
+        over = number < self.decision_no or self.state not in LIVE
+        fault = continuity.of_taken_over(opened, self.decision_no, message, over=over)
         if fault is not None:
             return self._contradicts(message.key, fault, now)
         self.credited_ns = max(self.credited_ns, message.credited_total_ns)
-        mark, mark_at = left if left is not None else (last.mark_ns, last.mark_at)
         if self._verdict is not None:
             proven, earlier = self._verdict.elapsed_ns, self._verdict.credited_ns
         else:
-            heard_until = opened.start_ns if mark is None else mark
+            heard_until = opened.start_ns if beat.mark_ns is None else beat.mark_ns
             proven = opened.consumed_ns + max(0, heard_until - opened.start_ns)
-            earlier = self._credit(last.gap_total_ns, opened)
-        gap = message.outage_hint_ns if mark is None else max(0, now - mark_at)
+            earlier = self._credit(beat.gap_total_ns, opened)
+        gap = message.outage_hint_ns if beat.mark_ns is None else max(0, now - beat.at)
         return self._resume(message, max(proven, message.consumed_ns), gap, earlier, now)
 
     def _resume(self, message: m.Open, proven_ns: int, gap_ns: int, earlier_ns: int, now: int) -> Said:
@@ -349,8 +338,11 @@ class MatchClock:
     def _run(self, message: m.Open, consumed_ns: int, granted_ns: int, now: int) -> Said:
         self.state = State.RUNNING
         self._let_go, self._left = False, None
+        same_owner = message.cause in (OpenCause.CONTINUE, OpenCause.REATTACH)
+        if not same_owner or message.key.decision_no != self.decision_no:
+            self.since = now
         self.decision_no = message.key.decision_no
-        self.banks[message.seat] = message.bank_ns
+        self._banks.set(message.seat, message.bank_ns)
         self._asked = message
         self._opened = replace(message, consumed_ns=consumed_ns)
         self._granted_ns = granted_ns
@@ -375,19 +367,10 @@ class MatchClock:
         if clock.judge(opened.start_ns, message.arrive_ns, *terms) is clock.Verdict.TIMED_OUT:
             return self._forfeit(m.Proof.ARRIVAL, message.arrive_ns, now)
         credit = self._credit(message.gap_total_ns, opened)
-        spent = self._over_credit(credit, now)
-        if spent:
+        if spent := self._over_credit(credit, now):
             return spent
         cost = clock.settle(opened.start_ns, message.arrive_ns, *terms, message.effect)
-        self._verdict = m.Verdict(
-            message.key,
-            message.command_id,
-            elapsed_ns=cost.elapsed,
-            consumed_ns=cost.consumed,
-            charge_ns=cost.charge,
-            bank_after_ns=cost.bank_after,
-            credited_ns=credit,
-        )
+        self._verdict = m.Verdict(message.key, message.command_id, *cost, credited_ns=credit)
         self.state = State.JUDGED if message.effect is Effect.ENDS else State.HELD
         self._hold_since = now
         self.due = now + self._policy.hold_max_ns
@@ -397,10 +380,16 @@ class MatchClock:
         opened = self._opened
         assert opened is not None
         assert proof_ns >= self.deadline_ns, "no forfeit without proof"
+        doubt_ns = self.owner.witness.doubt_ns(self.since)
+        if doubt_ns > DISRUPTION_MAX_NS:
+            self.doubted = True
+            proven = f"{proof.value} at {proof_ns}, deadline {self.deadline_ns}"
+            return self._give_up(VoidReason.CLOCK_DISRUPTION, f"{doubt_ns} ns in doubt; {proven}", now)
         self.state = State.FORFEIT
         self.due = now + MEMORY_NS
         self._proven_here = True
-        self._timeout = m.Timeout(opened.key, opened.seat, self.deadline_ns, proof, proof_ns, self._new_id())
+        told = (opened.key, opened.seat, self.deadline_ns, proof, proof_ns, self._new_id())
+        self._timeout = m.Timeout(*told, opened.start_ns, opened.consumed_ns)
         return [self._timeout]
 
     def _give_up(self, reason: VoidReason, summary: str, now: int) -> Said:
@@ -414,7 +403,7 @@ class MatchClock:
         return max(0, gap_total_ns - opened.gap_total_ns) + self._granted_ns
 
     def _over_credit(self, credit_ns: int, now: int) -> Said:
-        total = self.credited_ns + credit_ns
+        total = self.credited_ns + self._frozen_ns + credit_ns
         if total <= self._policy.credit_total_max_ns:
             return []
         return self._give_up(VoidReason.CREDIT_SPENT, f"{total} ns credited in all", now)
@@ -423,7 +412,7 @@ class MatchClock:
         """The open decision is over; what its verdict said counts."""
         verdict, opened = self._verdict, self._opened
         if self.state is State.JUDGED and verdict is not None and opened is not None:
-            self.banks[opened.seat] = verdict.bank_after_ns
+            self._banks.set(opened.seat, verdict.bank_after_ns)
             self._credit_verdict()
         self.state = State.IDLE
         self._let_go = False

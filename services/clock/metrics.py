@@ -7,7 +7,9 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from engine.clock import SECOND
+from services.clock.notices import Notice
 from services.clock.timekeeper import Hangup, Timekeeper
+from services.clock.witness import Culprit
 from services.wire import clock_messages as m
 
 PREFIX = "spectacular_bid_clock"
@@ -34,6 +36,14 @@ class ClockMetrics:
         )
         self._stale = Counter(f"{PREFIX}_stale", "Messages of owners that are none.", registry=registry)
         self._hangups = Counter(f"{PREFIX}_hangups", "Sessions ended by this clock.", registry=registry)
+        self._disruptions = Counter(
+            f"{PREFIX}_disruptions",
+            "Incidents of clocks that moved against each other, by whose clock it was.",
+            ["culprit"],
+            registry=registry,
+        )
+        for culprit in Culprit:
+            self._disruptions.labels(culprit.value)
         self._probe_seconds = Histogram(
             f"{PREFIX}_probe_seconds",
             "From a probe to its answer.",
@@ -58,6 +68,11 @@ class ClockMetrics:
     def rang(self, lag_ns: int) -> None:
         """The timer went off this long after the earliest deadline."""
         self._timer_lag.observe(lag_ns / SECOND)
+
+    def noticed(self, notice: Notice) -> None:
+        """Something is kept as an incident."""
+        if notice.kind == "clock_disruption":
+            self._disruptions.labels(notice.detail["culprit"]).inc()
 
     def heard(self, message: m.EngineMessage, now: int) -> None:
         """An engine said something."""

@@ -13,6 +13,7 @@ import grpc
 from prometheus_client import CollectorRegistry
 
 from services.clock.alarm import Alarm
+from services.clock.keeping import Keeping
 from services.clock.metrics import ClockMetrics
 from services.clock.timekeeper import Hangup, Said, Timekeeper
 from services.common.errors import malformed, try_again
@@ -56,8 +57,11 @@ class _Outbox:
 class ClockRpc(ClockServiceServicer):
     """Passes messages between the sessions and the one timekeeper."""
 
-    def __init__(self, keeper: Timekeeper, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, keeper: Timekeeper, registry: CollectorRegistry, keeping: Keeping | None = None
+    ) -> None:
         self._keeper = keeper
+        self._keeping = keeping
         self._metrics = ClockMetrics(registry, keeper)
         self._alarm = Alarm(keeper, time.monotonic_ns, self._publish, self._metrics.rang)
         self._outboxes: dict[str, _Outbox] = {}
@@ -133,6 +137,19 @@ class ClockRpc(ClockServiceServicer):
 
     def _publish(self, said: Said) -> None:
         now = time.monotonic_ns()
+        for notice in self._keeper.take_notices():
+            self._metrics.noticed(notice)
+            if notice.kind:
+                self._log.warning(
+                    "incident",
+                    incident_id=notice.incident_id,
+                    kind=notice.kind,
+                    engine_id=notice.engine_id,
+                    lasted_ns=notice.lasted_ns,
+                    reason=notice.reason,
+                )
+            if self._keeping is not None:
+                self._keeping.keep([notice])
         for name, message in said:
             self._metrics.said(message, now)
             outbox = self._outboxes.get(name)

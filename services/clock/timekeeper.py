@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from engine.clock import MILLISECOND
-from services.clock.matchclock import MEMORY_NS, MatchClock
+from services.clock.matchclock import MatchClock
+from services.clock.notices import Notice, of_disruption, of_lost_session
 from services.clock.owner import Owner
+from services.clock.state import MEMORY_NS
+from services.clock.witness import Culprit, Witness
 from services.wire import clock_messages as m
 
 PING_NS: Final = 250 * MILLISECOND
@@ -42,6 +45,8 @@ class _Session:
     ping_due: int
     ping_no: int = 0
     missed: int = 0
+    pinged: dict[int, int] = field(default_factory=dict)
+    """When the pings without an answer went out."""
 
 
 @dataclass(slots=True)
@@ -68,6 +73,12 @@ class Timekeeper:
         self._matches: dict[str, MatchClock] = {}
         # Entries are not removed when a time changes; one that is not the current time of its owner is skipped.
         self._heap: list[tuple[int, int, str]] = []
+        self._notices: list[Notice] = []
+
+    def take_notices(self) -> list[Notice]:
+        """What went wrong since the last call, to be kept as incidents. Nothing waits for that."""
+        notices, self._notices = self._notices, []
+        return notices
 
     @property
     def sessions(self) -> int:
@@ -123,7 +134,7 @@ class Timekeeper:
         if not match_clock.timed or session is None:
             self._forget(match_clock)
             return
-        self._tell(match_clock, session, match_clock.expire(now), said)
+        self._tell(match_clock, session, match_clock.expire(now), now, said)
 
     def _ping(self, session: _Session, now: int, said: Said) -> None:
         if session.missed >= MISSED_MAX:
@@ -131,6 +142,7 @@ class Timekeeper:
             self.detach(session.name, now)
             return
         session.ping_no += 1
+        session.pinged[session.ping_no] = now
         session.missed += 1
         session.ping_due = now + PING_NS
         self._push(session.ping_due, _PING, session.name)
@@ -170,7 +182,7 @@ class Timekeeper:
                     return said
                 if isinstance(message, m.ProbeReply):
                     told = match_clock.probe_reply(message, now)
-                    self._tell(match_clock, session_name, told, said)
+                    self._tell(match_clock, session_name, told, now, said)
                 elif isinstance(message, m.Applied):
                     match_clock.applied(message, now)
                     self._schedule(match_clock)
@@ -184,7 +196,7 @@ class Timekeeper:
         session = self._sessions.pop(session_name, None)
         if session is None:
             return
-        session.owner.session = None
+        session.owner.session, session.owner.lost_at = None, now
         for match_clock in session.owner.matches.values():
             match_clock.lost(now)
             self._schedule(match_clock)
@@ -197,7 +209,7 @@ class Timekeeper:
         if owner is None or name in self._sessions:
             said.append((name, Hangup("a newer session exists")))
             return
-        owner.attach_no, owner.session = hello.attach_no, name
+        owner.attach_no, owner.session, owner.timeline_id = hello.attach_no, name, hello.timeline_id
         session = self._sessions[name] = _Session(name, owner, ping_due=now)
         said.append((name, m.Welcome(name, self.clock_id, self.policy)))
         self._ping(session, now, said)
@@ -214,7 +226,7 @@ class Timekeeper:
         """The owner that this session speaks for; None when it has been superseded already."""
         engine = self._engines.get(hello.engine_id)
         if engine is None:
-            engine = self._engines[hello.engine_id] = _Engine(Owner(hello.engine_id, hello.incarnation))
+            engine = self._engines[hello.engine_id] = _Engine(self._owner(hello))
             return engine.owner
         engine.forget_at = None
         last = engine.owner
@@ -226,22 +238,53 @@ class Timekeeper:
         if last.session is not None:
             said.append((last.session, Hangup("superseded by a newer session")))
             self.detach(last.session, now)
+        if last.lost_at is not None and now > last.lost_at:
+            restarted = hello.incarnation != last.incarnation
+            self._notices.append(of_lost_session(self._new_id(), last, now, restarted=restarted))
+        last.lost_at = None
         if hello.incarnation != last.incarnation:
             engine.retired.append(last.incarnation)
             engine.forget_at = None
-            engine.owner = Owner(hello.engine_id, hello.incarnation)
+            engine.owner = self._owner(hello)
         return engine.owner
+
+    def _owner(self, hello: m.Hello) -> Owner:
+        witness = Witness(lambda: [engine.owner.witness for engine in self._engines.values()], self._new_id)
+        return Owner(hello.engine_id, hello.incarnation, witness)
 
     def _pong(self, session: _Session, pong: m.Pong, now: int, said: Said) -> None:
         session.missed = 0
         owner = session.owner
+        self._compare(session, pong, now, said)
         if pong.lease_ok:
-            owner.beat(pong.mark_ns, now)
+            owner.beat(pong, now)
         if pong.gaps or pong.gap_total_ns != owner.gap_total_ns:
             owner.gap_total_ns = pong.gap_total_ns
             for match_clock in owner.matches.values():
                 told = match_clock.stalled(pong.gaps, pong.gap_total_ns, now)
-                self._tell(match_clock, session.name, told, said)
+                self._tell(match_clock, session.name, told, now, said)
+
+    def _compare(self, session: _Session, pong: m.Pong, now: int, said: Said) -> None:
+        """Whether the engine's clock and ours moved together since its last answer (rule R17)."""
+        pinged_at = session.pinged.pop(pong.n, None)
+        if pinged_at is None:
+            return
+        for older in [n for n in session.pinged if n < pong.n]:
+            del session.pinged[older]
+        owner = session.owner
+        owner.witness.pong(pinged_at, now, pong.raw_ns, pong.gap_total_ns)
+        for disruption in owner.witness.settle(now):
+            if not disruption.ahead and disruption.culprit is not Culprit.CLOCK:
+                for match_clock in owner.matches.values():
+                    self._tell(match_clock, session.name, match_clock.disrupted(disruption, now), now, said)
+        self._report(owner, now)
+
+    def _report(self, owner: Owner, now: int, voided: MatchClock | None = None) -> None:
+        for report in owner.witness.reports(now, at_once=voided is not None):
+            self._notices.append(of_disruption(report, owner))
+        if voided is not None:
+            ids = {each.report_id for each in owner.witness.within(voided.since)}
+            self._notices += [Notice.touching(report_id, voided.match_id) for report_id in sorted(ids)]
 
     def _open(self, session: _Session, message: m.Open, now: int, said: Said) -> None:
         match_id, owner = message.key.match_id, session.owner
@@ -259,14 +302,14 @@ class Timekeeper:
             if last.session is not None:
                 stale = m.Stale(match_id, match_clock.fence, message.key.fence)
                 said.append((last.session, stale))
-        self._tell(match_clock, session.name, match_clock.open(message, owner, now), said)
+        self._tell(match_clock, session.name, match_clock.open(message, owner, now), now, said)
 
     def _arrive(self, session: _Session, message: m.Arrival, now: int, said: Said, *, hold_ns: int) -> None:
         key = message.key
         match_clock = self._addressed(session, key.match_id, key.fence, said)
         if match_clock is not None and match_clock.fence == key.fence:
             told = match_clock.arrive(message, now, hold_ns=hold_ns)
-            self._tell(match_clock, session.name, told, said)
+            self._tell(match_clock, session.name, told, now, said)
         elif match_clock is not None or key.match_id not in self._matches:
             said.append((session.name, m.Mismatch(key, "state", "open", "unknown")))
         elif self._matches[key.match_id].fence == key.fence:
@@ -285,9 +328,14 @@ class Timekeeper:
             return None
         return match_clock
 
-    def _tell(self, match_clock: MatchClock, session: str, told: list[m.ClockMessage], said: Said) -> None:
+    def _tell(
+        self, match_clock: MatchClock, session: str, told: list[m.ClockMessage], now: int, said: Said
+    ) -> None:
         said.extend((session, message) for message in told)
         self._schedule(match_clock)
+        if match_clock.doubted:
+            match_clock.doubted = False
+            self._report(match_clock.owner, now, match_clock)
 
     def _schedule(self, match_clock: MatchClock) -> None:
         if match_clock.due is not None and match_clock.due != match_clock.scheduled:

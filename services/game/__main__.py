@@ -11,6 +11,7 @@ from services.common.host import Host, run_service
 from services.common.settings import load
 from services.game.clock_client import ClockLink
 from services.game.custody import Custody
+from services.game.declarations import Declarations
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, new_event_loop
@@ -50,6 +51,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         policy = Policy()
         mass_loss = MassLoss(livetime, time.monotonic)
         gaps = Gaps(livetime, incarnation, policy.version)
+        clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, host.registry)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
@@ -93,6 +95,8 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             ]
             await custody.begin()
             owned.append(tasks.create_task(custody.run(), name="custody"))
+            declared = Declarations(host.pool, rooms, settings.engine_id)
+            owned.append(tasks.create_task(declared.run(), name="declarations"))
             # What exists now stays: the collector need not look at it again and again.
             gc.collect()
             gc.freeze()

@@ -23,6 +23,8 @@ SILENCE_MAX_NS: Final = 1 * SECOND
 """The clock pings four times a second; after this much live time without a word the session is given up."""
 WELCOME_MAX_NS: Final = 3 * SECOND
 """The same for a session that has not been accepted yet."""
+LOST_NS: Final = 1 * SECOND
+"""Longer than this without a session is worth an incident."""
 WATCH_SECONDS: Final = 0.25
 RETRY_SECONDS_MIN: Final = 0.05
 RETRY_SECONDS_MAX: Final = 0.5
@@ -144,6 +146,10 @@ class ClockLink:
         """The clock that governs, or governed last."""
         self.policy = policy or m.Policy()
         """As the clock last said."""
+        self.on_regained: Callable[[int, int, int, int], None] = lambda *_: None
+        """Told from when to when, on the kernel clock, there was no session, and how many decisions were open and
+        commands held, after more than a second without one."""
+        self._lost_at: int | None = None
         self._address = address
         self._secret = secret
         self._engine_id = engine_id
@@ -239,6 +245,8 @@ class ClockLink:
                 why = "ended"
             finally:
                 was_attached, self.attached, self._speaking = self.attached, False, False
+                if was_attached:
+                    self._lost_at = self._live.raw()
                 self._outbox.clear()
                 self._metrics.attached.set(0)
             wait = RETRY_SECONDS_MIN if was_attached else min(2 * wait, RETRY_SECONDS_MAX)
@@ -329,6 +337,7 @@ class ClockLink:
                 self.attached, self.clock_id, self.policy = True, clock_id, policy
                 self._metrics.attached.set(1)
                 self._metrics.sessions.inc()
+                self._regained()
                 self._log.info(
                     "clock_attached", clock_id=clock_id, session_id=session_id, attach_no=self._attach_no
                 )
@@ -344,6 +353,12 @@ class ClockLink:
                 governed = self._governed(message.key.match_id, message.key.fence)
                 if governed is not None:
                     self._tell(governed, message)
+
+    def _regained(self) -> None:
+        lost_at, now, self._lost_at = self._lost_at, self._live.raw(), None
+        if lost_at is not None and now - lost_at > LOST_NS:
+            opened = sum(1 for governed in self._matches.values() if governed.opened is not None)
+            self.on_regained(lost_at, now, opened, self._held())
 
     def _pong(self, n: int) -> None:
         live = self._live

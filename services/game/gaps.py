@@ -1,19 +1,23 @@
-"""Stretches in which this process did not listen, as incidents that credits rest on."""
+"""What this process notices of itself: stretches in which it did not listen, a clock or a database that was away.
+
+Credits rest on the first kind, so those incidents are stored with the rulings that credit. The others cost nobody
+anything; they are stored beside the game.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from services.common.logs import get_logger
 from services.game import massloss
 from services.game.incarnation import Incarnation
 from services.game.livetime import GAPS_KEPT, LiveTime
-from services.storage.incidents import Incident, Kind, put_incidents
-from services.storage.pool import TRANSIENT, Pool
-
-STORE_SECONDS: Final = 1.0
+from services.storage.incidentlog import STORE_SECONDS, IncidentLog
+from services.storage.incidents import Effect, Incident, Kind
+from services.storage.pool import Pool
 
 
 class _Known(NamedTuple):
@@ -33,7 +37,7 @@ class Gaps:
         self._known: deque[_Known] = deque(maxlen=GAPS_KEPT)
         self._seen = 0
         self._total_ns = 0
-        self._unstored: list[Incident] = []
+        self._log = IncidentLog()
 
     def between(self, gap_total_from: int, gap_total_to: int) -> list[tuple[Incident, int]]:
         """The incidents, with their sizes, that made all gaps grow from one total to the other. Nanoseconds."""
@@ -50,34 +54,66 @@ class Gaps:
         gaps, self._seen = self._livetime.gaps_since(self._seen)
         for gap in gaps:
             self._total_ns += gap.size_ns
-            incident = Incident.lasting(
+            incident = self._incident(
                 Kind.MASS_DISCONNECT if gap.cause == massloss.CAUSE else Kind.STALL,
-                f"game/{self._incarnation.engine_id}",
                 gap.size_ns,
-                self._policy_version,
-                engine_id=self._incarnation.engine_id,
-                incarnation=self._incarnation.name,
-                timeline_id=self._livetime.timeline_id,
+                gap.cause,
                 from_ns=gap.from_raw_ns,
                 to_ns=gap.to_raw_ns,
-                reason=gap.cause,
             )
             self._known.append(_Known(self._total_ns, gap.size_ns, incident))
-            self._unstored.append(incident)
+            self._log.note(incident)
+
+    def clock_lost(self, from_raw_ns: int, to_raw_ns: int, open_decisions: int, held_commands: int) -> None:
+        """No clock governed this process; its decisions went on, and commands waited for their verdict."""
+        incident = self._incident(
+            Kind.CLOCK_LOST,
+            to_raw_ns - from_raw_ns,
+            "no session with a clock",
+            from_ns=from_raw_ns,
+            to_ns=to_raw_ns,
+            detail=json.dumps({"open": open_decisions, "held": held_commands}),
+        )
+        self._log.note(incident)
+
+    def commit_stalled(self, seconds: float, match_ids: Sequence[str]) -> None:
+        """The database took the next rulings of these matches only now. Nobody's time ran meanwhile."""
+        incident = self._incident(
+            Kind.COMMIT_STALLED,
+            int(seconds * 1e9),
+            "the database did not take rulings",
+            detail=json.dumps({"rulings": len(match_ids)}),
+        )
+        self._log.note(incident, [(match_id, Effect.HELD) for match_id in match_ids])
+
+    def _incident(
+        self,
+        kind: Kind,
+        size_ns: int,
+        reason: str,
+        *,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+        detail: str = "{}",
+    ) -> Incident:
+        incarnation = self._incarnation
+        return Incident.lasting(
+            kind,
+            f"game/{incarnation.engine_id}",
+            size_ns,
+            self._policy_version,
+            engine_id=incarnation.engine_id,
+            incarnation=incarnation.name,
+            timeline_id=self._livetime.timeline_id,
+            from_ns=from_ns,
+            to_ns=to_ns,
+            reason=reason,
+            detail=detail,
+        )
 
     async def run(self, pool: Pool) -> None:
         """Stores what credited nobody, too. Until cancelled; database trouble only delays it."""
         while True:
             await asyncio.sleep(STORE_SECONDS)
             self._look()
-            if not self._unstored:
-                continue
-            storing = self._unstored[:GAPS_KEPT]
-            try:
-                await put_incidents(pool, storing)
-            except TRANSIENT as error:
-                get_logger().warning("incidents_not_stored", error=type(error).__name__, count=len(storing))
-                # Bounded: what nobody was credited for may be forgotten in a long outage.
-                self._unstored = self._unstored[-GAPS_KEPT:]
-                continue
-            del self._unstored[: len(storing)]
+            await self._log.store(pool)

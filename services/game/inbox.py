@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.game.asked import Asked
+from services.storage.incidents import Incident
 from services.wire.clock_messages import Mismatch, Probe, Stale, Timeout, Void
 
 COMMANDS_MAX: Final = 64
@@ -21,7 +22,14 @@ class Probed:
     watermark_ns: int
 
 
-Message = Asked | Probed | Timeout | Void | Stale | Mismatch
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An operator has declared an incident that voids this match."""
+
+    incident: Incident
+
+
+Message = Asked | Probed | Declared | Timeout | Void | Stale | Mismatch
 
 
 class Inbox:

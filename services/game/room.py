@@ -24,11 +24,12 @@ from services.game.asked import Answer, Asked, held_error, parting, repeated, ru
 from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
 from services.game.endings import ending_of
-from services.game.inbox import Inbox, Message, Probed
+from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
+from services.storage.incidents import Effect, Incident, Touched
 from services.storage.journal import Entry, Evidence, FencedError, Judged
 from services.storage.script import Script
 from services.wire.clock_messages import (
@@ -46,6 +47,8 @@ from services.wire.clock_messages import (
 from services.wire.commands import refusal_error
 from services.wire.tables import Left
 
+Judgement = Verdict | Timeout | Void | Stale | Mismatch | Declared
+
 
 class Room:
     """One live match in this process."""
@@ -62,10 +65,11 @@ class Room:
         self._shell = shell
         self._script = Script.load(story.row.script)
         self._inbox = Inbox()
-        self._judgement: asyncio.Future[Verdict | Timeout | Void | Stale | Mismatch] | None = None
+        self._judgement: asyncio.Future[Judgement] | None = None
         self._decision: OpenDecision | None = None
         self._limit_at: float | None = None
         self._answering: Asked | None = None
+        self._declared = False
         self._resumed = resumed
         self.leaving = False
         """Whether this process is about to leave the match to another, or has."""
@@ -96,6 +100,12 @@ class Room:
         """Stops at the next boundary between commands, so that another process can go on. Streams stay until `part`."""
         self.leaving = True
         self._inbox.nudge()
+
+    def declare(self, incident: Incident) -> None:
+        """An operator voids the match; saying it again changes nothing."""
+        if not self._declared:
+            self._declared = True
+            self._judged(Declared(incident))
 
     def part(self, successor: str = "") -> None:
         """Ends the streams of a match that is not played here any more, naming who plays it if that is known."""
@@ -139,7 +149,7 @@ class Room:
         """The clock contradicts us."""
         self._judged(mismatch)
 
-    def _judged(self, message: Verdict | Timeout | Void | Stale | Mismatch) -> None:
+    def _judged(self, message: Judgement) -> None:
         if self._judgement is not None and not self._judgement.done():
             if not isinstance(message, Verdict | Timeout | Mismatch) or self._current(message.key):
                 self._judgement.set_result(message)
@@ -245,6 +255,8 @@ class Room:
                     await self._forfeit(message)
             case Void():
                 await self._void(message.reason, message.evidence_id, {"summary": message.summary})
+            case Declared():
+                await self._void_by_operator(message.incident)
             case Stale():
                 raise FencedError(self.story.row.match_id)
             case Mismatch():
@@ -279,6 +291,9 @@ class Room:
             case Void():
                 await self._void(judgement.reason, judgement.evidence_id, {"summary": judgement.summary})
                 return refusal_error(Refusal.MATCH_OVER)
+            case Declared():
+                await self._void_by_operator(judgement.incident)
+                return refusal_error(Refusal.MATCH_OVER)
             case Mismatch():
                 await self._mismatch(judgement)
                 return refusal_error(Refusal.MATCH_OVER)
@@ -298,7 +313,7 @@ class Room:
         judged = decision.judged(arrival, cost, judgement, self._shell)
         return await self._carry_out(asked, (timed, *ruling), judged)
 
-    async def _judge(self, arrival: Arrival) -> Verdict | Timeout | Void | Stale | Mismatch | None:
+    async def _judge(self, arrival: Arrival) -> Judgement | None:
         """What the clock says of a command; None when it said nothing for as long as a match may be held."""
         self._judgement = asyncio.get_running_loop().create_future()
         self._shell.clock.arrive(arrival)
@@ -322,6 +337,7 @@ class Room:
         asked: Asked | None = None,
         judged: Judged | None = None,
         evidence: Evidence | None = None,
+        touched: tuple[Touched, ...] = (),
     ) -> None:
         """Durable first: nobody may hear of an event that a crash could take back."""
         story = self.story
@@ -337,7 +353,7 @@ class Room:
             request_hash=None if asked is None else asked.payload,
             judged=judged,
             ending=ending_of(story, events, evidence),
-            touched=touched_by(self._decision, asked, judged, events, self._shell),
+            touched=touched + touched_by(self._decision, asked, judged, events, self._shell),
         )
         await self._shell.journal.append(entry)
         # Whoever cannot prove to be the owner opens and publishes nothing.
@@ -387,15 +403,19 @@ class Room:
         assert decision is not None, "only an open decision times out"
         detail = {
             **decision.facts(arrival),
+            # Of the part that was proven to be lost: after a takeover that is the last owner's, on its timeline.
+            "start_ns": proven.start_ns,
+            "consumed_ns": proven.consumed_ns,
             "deadline_ns": proven.deadline_ns,
             "proof": proven.proof,
             "proof_ns": proven.proof_ns,
+            "credited_ns": decision.left(self._shell.livetime).credited_ns,
         }
         evidence = self._shell.evidence(
             "timeout",
             proven.evidence_id,
             detail,
-            from_ns=decision.opened.start_ns,
+            from_ns=proven.start_ns,
             to_ns=proven.proof_ns,
         )
         await self._commit(expire(self.story.state), evidence=evidence)
@@ -406,19 +426,23 @@ class Room:
         evidence_id: str | None,
         detail: dict[str, object],
         arrival: Arrival | None = None,
+        touched: tuple[Touched, ...] = (),
     ) -> None:
         """Rule 6.8. Never decides for a player."""
         if self.story.over:
             return
         facts = {} if self._decision is None else self._decision.facts(arrival)
         evidence = self._shell.evidence("void", evidence_id, {"reason": reason, **facts, **detail})
-        await self._commit(void(self.story.state, reason), evidence=evidence)
+        await self._commit(void(self.story.state, reason), evidence=evidence, touched=touched)
+
+    async def _void_by_operator(self, incident: Incident) -> None:
+        detail: dict[str, object] = {
+            "incident_id": incident.incident_id,
+            "summary": f"{incident.noticed_by}: {incident.reason}",
+        }
+        await self._void("operator", None, detail, touched=(Touched(incident, Effect.VOID),))
 
     async def _mismatch(self, mismatch: Mismatch) -> None:
         self._shell.mismatches.inc()
-        detail: dict[str, object] = {
-            "field": mismatch.field,
-            "expected": mismatch.expected,
-            "got": mismatch.got,
-        }
-        await self._void("verdict_mismatch", None, detail)
+        said = {"field": mismatch.field, "expected": mismatch.expected, "got": mismatch.got}
+        await self._void("verdict_mismatch", None, {**said})

@@ -44,6 +44,8 @@ class Rooms:
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Room | None]] = {}
         self._finished: OrderedDict[str, Story] = OrderedDict()
+        self._resumed: dict[tuple[str, int], Resumed] = {}
+        """Why matches go on here that are not open yet, by match and fence: a player may ask for one first."""
         self.draining = False
 
     def __len__(self) -> int:
@@ -94,7 +96,7 @@ class Rooms:
         while len(self._finished) > FINISHED_MAX:
             self._finished.popitem(last=False)
 
-    async def open(self, match_id: str, fence: int, resumed: Resumed | None = None) -> Room | None:
+    async def open(self, match_id: str, fence: int) -> Room | None:
         """Loads a match this process owns and plays on; None while draining. The same match is opened once."""
         known = self._rooms.get(match_id)
         if known is not None and known.fence >= fence and not known.closed:
@@ -104,7 +106,7 @@ class Rooms:
         opening = self._opening.get(match_id)
         if opening is None:
             # Not of the task group: what goes wrong here is the callers' to hear, and nobody else's.
-            opening = asyncio.create_task(self._open(match_id, fence, resumed), name=f"open {match_id}")
+            opening = asyncio.create_task(self._open(match_id, fence), name=f"open {match_id}")
             self._opening[match_id] = opening
             opening.add_done_callback(lambda task: self._opened(match_id, task))
         return await asyncio.shield(opening)
@@ -114,11 +116,12 @@ class Rooms:
         if not opening.cancelled() and (error := opening.exception()) is not None:
             get_logger().warning("open_failed", match_id=match_id, error=repr(error))
 
-    async def _open(self, match_id: str, fence: int, resumed: Resumed | None) -> Room | None:
+    async def _open(self, match_id: str, fence: int) -> Room | None:
         row = await matches.get_match(self._pool, match_id)
         if row is None:
             raise match_not_found()
         story = Story.from_log(row, await matches.get_log(self._pool, match_id))
+        resumed = self._resumed.pop((match_id, fence), None)
         if story.over or self.draining:
             return None
         older = self._rooms.get(match_id)
@@ -153,32 +156,30 @@ class Rooms:
         """Goes on with what an earlier incarnation owned, `gap_ns` after its last proof of life. How many matches."""
         async with self._pool.acquire() as connection, connection.transaction():
             taken = await ownership.take_up_own(connection, self._shell.incarnation.engine_id, gap_ns)
-            resumed = await self._record(connection, taken)
-        await self._resume(taken, resumed)
+            await self._record(connection, taken)
+        await self._resume(taken)
         return len(taken)
 
     async def take_up_orphans(self) -> int:
         """Goes on with matches whose owner is gone or has handed them over. How many."""
         async with self._pool.acquire() as connection, connection.transaction():
             taken = await ownership.take_up_orphans(connection, self._shell.incarnation.engine_id)
-            resumed = await self._record(connection, taken)
-        await self._resume(taken, resumed)
+            await self._record(connection, taken)
+        await self._resume(taken)
         return len(taken)
 
-    async def _record(self, connection: Connection, taken: list[TakenUp]) -> dict[str, Resumed]:
+    async def _record(self, connection: Connection, taken: list[TakenUp]) -> None:
         """One incident for each owner that is gone, stored with the new ownership."""
         incidents: dict[tuple[str, bool], Incident] = {}
         for match in taken:
             key = (match.from_engine, match.planned)
             if key not in incidents:
                 incidents[key] = self._incident(match)
-        resumed = {
-            match.match_id: Resumed(match.gap_ns, incidents[match.from_engine, match.planned])
-            for match in taken
-        }
-        for match_id, each in resumed.items():
-            await put_touched(connection, match_id, [Touched(each.incident, Effect.CONTINUED)])
-        return resumed
+        for match in taken:
+            incident = incidents[match.from_engine, match.planned]
+            await put_touched(connection, match.match_id, [Touched(incident, Effect.CONTINUED)])
+            # Before the commit: from then on, whoever asks for the match has it opened.
+            self._resumed[match.match_id, match.fence] = Resumed(match.gap_ns, incident)
 
     def _incident(self, match: TakenUp) -> Incident:
         incarnation = self._shell.incarnation
@@ -192,17 +193,14 @@ class Rooms:
             detail=json.dumps({"incarnation": incarnation.name, "gap_ns": match.gap_ns}),
         )
 
-    async def _resume(self, taken: list[TakenUp], resumed: dict[str, Resumed]) -> None:
+    async def _resume(self, taken: list[TakenUp]) -> None:
         for match in taken:
             kind = "handoff" if match.planned else "takeover"
             self._shell.taken_up.labels(kind).inc()
         # One at a time would be slow, all at once would take every connection of the pool.
         for first in range(0, len(taken), OPENED_AT_ONCE):
             await asyncio.gather(
-                *(
-                    self.open(match.match_id, match.fence, resumed[match.match_id])
-                    for match in taken[first : first + OPENED_AT_ONCE]
-                ),
+                *(self.open(match.match_id, match.fence) for match in taken[first : first + OPENED_AT_ONCE]),
                 # Each is logged; it stays owned, and is opened when somebody asks for it.
                 return_exceptions=True,
             )

@@ -77,38 +77,43 @@ class TimeFacts:
 
 async def get_time_facts(connection: Connection, match_id: str) -> TimeFacts | None:
     """Everything about one match's time, from one snapshot of the database; None for an unknown match."""
-    key = uuid.UUID(match_id)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        match = await connection.fetchrow(
-            "select bank_ns, delay_ns, script, mode = 'same_device' as same_device from match where match_id = $1",
-            key,
-        )
-        if match is None:
-            return None
-        log = await connection.fetch(
-            """
-            select revision, fence, at, events, seat, request_id, turn, start_ns, arrive_ns, timeline_id, carried_ns,
-                   elapsed_ns, consumed_ns, charge_ns, bank_after_ns, credited_ns, clock_id, policy_version
-            from match_log where match_id = $1 order by revision
-            """,
-            key,
-        )
-        touches = await connection.fetch(
-            """
-            select i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.reason, m.effect, m.credited_ns
-            from incident_match m join incident i on i.incident_id = m.incident_id
-            where m.match_id = $1 order by i.began_at, i.incident_id
-            """,
-            key,
-        )
-        outcome = await connection.fetchrow(
-            """
-            select o.winner, o.cause, o.detail, o.ended_at, o.evidence_id, e.kind, e.detail as evidence
-            from match_outcome o left join clock_evidence e on e.evidence_id = o.evidence_id
-            where o.match_id = $1
-            """,
-            key,
-        )
+        return await read_time_facts(connection, match_id)
+
+
+async def read_time_facts(connection: Connection, match_id: str) -> TimeFacts | None:
+    """The same, in the caller's transaction."""
+    key = uuid.UUID(match_id)
+    match = await connection.fetchrow(
+        "select bank_ns, delay_ns, script, mode = 'same_device' as same_device from match where match_id = $1",
+        key,
+    )
+    if match is None:
+        return None
+    log = await connection.fetch(
+        """
+        select revision, fence, at, events, seat, request_id, turn, start_ns, arrive_ns, timeline_id, carried_ns,
+               elapsed_ns, consumed_ns, charge_ns, bank_after_ns, credited_ns, clock_id, policy_version
+        from match_log where match_id = $1 order by revision
+        """,
+        key,
+    )
+    touches = await connection.fetch(
+        """
+        select i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.reason, m.effect, m.credited_ns
+        from incident_match m join incident i on i.incident_id = m.incident_id
+        where m.match_id = $1 order by i.began_at, i.incident_id
+        """,
+        key,
+    )
+    outcome = await connection.fetchrow(
+        """
+        select o.winner, o.cause, o.detail, o.ended_at, o.evidence_id, e.kind, e.detail as evidence
+        from match_outcome o left join clock_evidence e on e.evidence_id = o.evidence_id
+        where o.match_id = $1
+        """,
+        key,
+    )
     return TimeFacts(
         bank_ns=match["bank_ns"],
         delay_ns=match["delay_ns"],

@@ -66,13 +66,15 @@ class Incident:
         """An incident that is over now and lasted `size_ns`."""
         ended = datetime.now(UTC)
         return Incident(
-            incident_id=str(uuid.uuid4()),
-            kind=kind,
-            noticed_by=noticed_by,
-            began_at=ended - timedelta(microseconds=size_ns / 1000),
-            ended_at=ended,
-            policy_version=policy_version,
-            **more,  # type: ignore[arg-type]
+            **{  # type: ignore[arg-type]
+                "incident_id": str(uuid.uuid4()),
+                "kind": kind,
+                "noticed_by": noticed_by,
+                "began_at": ended - timedelta(microseconds=size_ns / 1000),
+                "ended_at": ended,
+                "policy_version": policy_version,
+                **more,
+            }
         )
 
 
@@ -128,5 +130,20 @@ async def put_touched(connection: Connection | Pool, match_id: str, touched: Seq
         [
             (uuid.UUID(each.incident.incident_id), uuid.UUID(match_id), each.effect.value, each.credited_ns)
             for each in touched
+        ],
+    )
+
+
+async def put_touches(connection: Connection | Pool, touches: Sequence[tuple[str, str, Effect]]) -> None:
+    """Stores what stored incidents did to matches without crediting them; what is stored already stays."""
+    await connection.executemany(
+        """
+        insert into incident_match (incident_id, match_id, effect)
+        select i.incident_id, m.match_id, $3 from incident i, match m where i.incident_id = $1 and m.match_id = $2
+        on conflict (incident_id, match_id) do nothing
+        """,
+        [
+            (uuid.UUID(incident_id), uuid.UUID(match_id), effect.value)
+            for incident_id, match_id, effect in touches
         ],
     )

@@ -7,8 +7,9 @@ unknown; an append can be repeated, because it is keyed by match and revision, a
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from services.storage.pool import TRANSIENT, Pool
 
 GROUP_MAX: Final = 256
 RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+STALLED_SECONDS: Final = 1.0
+"""A group that took longer than this is worth an incident."""
 
 
 class FencedError(Exception):
@@ -142,6 +145,8 @@ class Journal:
         self._engine_id = engine_id
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
+        self.on_stalled: Callable[[float, Sequence[str]], None] = lambda _seconds, _match_ids: None
+        """Told how long a group took that took long, and whose rulings were in it, once it is stored."""
         self._seconds = Histogram(
             "spectacular_bid_commit_seconds",
             "Duration of a group commit.",
@@ -180,7 +185,7 @@ class Journal:
             await self._write_patiently(group)
 
     async def _write_patiently(self, group: list[tuple[Entry, asyncio.Future[None]]]) -> None:
-        attempt = 0
+        attempt, since = 0, time.monotonic()
         while group:
             try:
                 with self._seconds.time():
@@ -204,6 +209,8 @@ class Journal:
                 _fail(group[0][1], error)
                 return
             self._sizes.observe(len(group))
+            if (seconds := time.monotonic() - since) > STALLED_SECONDS:
+                self.on_stalled(seconds, [entry.match_id for entry, _ in group])
             for entry, done in group:
                 if entry.match_id in lost:
                     _fail(done, FencedError(entry.match_id))

@@ -305,6 +305,8 @@ def _timeout_to_pb(message: m.Timeout) -> pb.Timeout:
         proof=PROOF_TO_PB[message.proof],
         proof_ns=message.proof_ns,
         evidence_id=message.evidence_id,
+        start_ns=message.start_ns,
+        consumed_ns=message.consumed_ns,
     )
 
 
@@ -319,6 +321,8 @@ def _timeout_from_pb(message: pb.Timeout) -> m.Timeout:
         proof=proof,
         proof_ns=message.proof_ns,
         evidence_id=message.evidence_id,
+        start_ns=message.start_ns,
+        consumed_ns=message.consumed_ns,
     )
 
 

@@ -56,6 +56,8 @@ class VoidReason(StrEnum):
     """The engine's statements do not fit what the clock knows."""
     ORDER_BROKEN = "order_broken"
     """A command dated before a deadline that had been proven to pass unheard."""
+    CLOCK_DISRUPTION = "clock_disruption"
+    """A forfeit that rests on a clock which moved against the others while the decision was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,10 @@ class Timeout:
     proof_ns: int
     """The proving stamp, at or after the deadline. After a takeover it may belong to the timeline of the last owner."""
     evidence_id: str
+    start_ns: int
+    """From when the deadline was counted, on the same timeline."""
+    consumed_ns: int
+    """Time of this turn used before that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ async def test_continue_is_pressed_by_both_and_costs_nobody_time(shared: Stack) 
 
 
 async def test_nobody_presses_continue_and_the_limit_does(shared: Stack) -> None:
-    """Rule 7.2 and FC-09, second part: a seat that has not pressed is taken to have pressed; banks are as before."""
+    """Rule 7.2, scenario 7 and FC-09, second part: who has not pressed is taken to have pressed; banks are as before."""
     table = await settled(shared, continue_limit_ms=200)
     before = banks(await table.view(NORTH))
     watching = await table.events(SOUTH)

@@ -63,7 +63,7 @@ async def test_a_hand_is_shown_after_its_reveal_and_hidden_when_its_turn_ends(sh
 
 
 async def test_no_time_passes_before_a_reveal(shared: Stack) -> None:
-    """Rule 6.5: the clocks stand still from the end of one turn until the other seat has revealed its tiles. With a bank and a
+    """Scenario 7, rule 6.5: the clocks stand still from the end of one turn until the other seat has revealed. With a bank and a
     delay that would be over long before, nobody loses on time until somebody has revealed."""
     table = await Table.on_one_device(shared, deals=scripted(DEAL), time_control=time_control(0, 300))
     await asyncio.sleep(1.0)  # what is tested is that time does nothing

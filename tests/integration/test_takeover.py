@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from client.bots import greedy
 from client.bots.player import play
-from client.match import News
+from client.match import HEARTBEAT_SECONDS_MAX, MatchStream, News
 from client.table import TableState
 from engine.command import Command
 from engine.seats import BySeat
@@ -38,8 +38,9 @@ async def two(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
 class Playing:
     """Matches between greedy bots; something happens to the stack once each has got under way."""
 
-    def __init__(self, made: Stack) -> None:
+    def __init__(self, made: Stack, *, heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX) -> None:
         self._stack = made
+        self._heartbeat_seconds_max = heartbeat_seconds_max
         self.match_ids: list[str] = []
         self._under_way: dict[str, asyncio.Event] = {}
         self.commands = 0
@@ -55,7 +56,13 @@ class Playing:
             self._under_way[match_id] = asyncio.Event()
             for player in players:
                 client = await self._stack.client(player)
-                stream = client.play(match_id)
+                stream = MatchStream(
+                    client._connections,
+                    match_id,
+                    client.game_address,
+                    locate=client.locate,
+                    heartbeat_seconds_max=self._heartbeat_seconds_max,
+                )
                 tasks.append(asyncio.create_task(play(stream, self._choose, self._hear(match_id))))
         await asyncio.gather(*(event.wait() for event in self._under_way.values()))
         disturb()
@@ -136,3 +143,14 @@ async def test_a_process_that_was_paused_past_its_lease_changes_nothing(two: Sta
     await assert_fair(two, playing.match_ids)
     fences = await two.pool.fetch("select distinct fence from match_owner")
     assert [row["fence"] for row in fences] == [2]
+
+
+async def test_the_players_of_a_process_that_hangs_find_the_next_one(two: Stack) -> None:
+    """Fault 15, and the process never wakes up: its connections stay open and silent, new ones are taken and silent too."""
+    playing = Playing(two, heartbeat_seconds_max=2.0)
+    hanging = two.processes["game"]
+    await playing.run(lambda: hanging.signal(signal.SIGSTOP))
+    await assert_fair(two, playing.match_ids)
+    owners = await two.pool.fetch("select distinct engine_id from match_owner")
+    assert [row["engine_id"] for row in owners] == ["game-1"]
+    hanging.kill()

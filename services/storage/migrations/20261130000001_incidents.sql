@@ -29,6 +29,8 @@ create table incident (
 );
 create index incident_time on incident (began_at desc, incident_id);
 create index incident_open on incident (kind) where ended_at is null;
+-- Game processes look about once a second for what an operator has declared; there are few of those.
+create index incident_operator on incident (ended_at) where kind = 'operator';
 
 create table incident_match (
     incident_id uuid not null references incident,

@@ -120,6 +120,22 @@ def test_load_without_end_behind_a_stall_cannot_stop_live_time() -> None:
     assert kernel.live.mark() > before + SECOND
 
 
+def test_a_throttled_processor_costs_nobody_and_is_worth_no_credit() -> None:
+    """Scenario 19: many stalls of 40 ms. Each is below the threshold, and what comes in one is dated to its start: a
+    command that reached the process in time is in time, and nothing is credited."""
+    kernel = Kernel()
+    for _ in range(500):
+        kernel.wait(3 * MILLISECOND)
+        arrived = kernel.now
+        kernel.work(40 * MILLISECOND)
+        # Read at the end of the stall in which it came.
+        assert kernel.live.heard().at_ns <= arrived
+    assert kernel.live.gap_total_ns == 0
+    # Between two stalls live time has kept up: nobody plays on for free either.
+    kernel.wait(3 * MILLISECOND)
+    assert kernel.live.mark() == kernel.now
+
+
 def test_a_flood_alone_is_no_stall() -> None:
     kernel = Kernel()
     for _ in range(2000):

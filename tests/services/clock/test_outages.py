@@ -145,6 +145,34 @@ def test_after_a_crash_only_proven_listening_is_charged(desk: Desk) -> None:
     assert armed.credited_ns == desk.clock_now - proven
 
 
+def test_a_stall_that_still_lasts_belongs_to_the_outage(desk: Desk) -> None:
+    """Fault 14: an engine that was paused answers a ping before it has listened again; then its match is taken over."""
+    opened = desk.opened()
+    desk.say(opened)
+    desk.clock_now += 12 * SECOND
+    before = desk.now - 11 * SECOND
+    desk.say(m.Pong(7, desk.now, before, True, 0))
+    _, heard = take_over(desk)
+    armed = only(m.Armed, heard)
+    assert armed.consumed_ns == before - opened.start_ns
+    assert armed.credited_ns == 11 * SECOND
+
+
+def test_an_outage_is_credited_once(desk: Desk) -> None:
+    """The same, but the engine has listened again without its lease and has told of its pause when it loses the match."""
+    opened = desk.opened()
+    desk.say(opened)
+    desk.advance(SECOND)
+    before = desk.now
+    desk.clock_now += 25 * SECOND
+    pause = m.Gap(before, desk.now, "oversleep")
+    desk.say(m.Pong(7, desk.now, before, False, pause.size_ns, (pause,)))
+    _, heard = take_over(desk)
+    armed = only(m.Armed, heard)
+    assert armed.consumed_ns + armed.credited_ns == 26 * SECOND
+    assert armed.consumed_ns <= SECOND
+
+
 def test_a_mark_without_proven_ownership_proves_no_consumption(desk: Desk) -> None:
     """Rule R5."""
     opened = desk.opened()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from engine.clock import MILLISECOND, Effect
 from engine.seats import SOUTH
 from services.common.auth import write_new_keys
-from services.game.livetime import LiveTime
+from services.game.livetime import LiveTime, kernel_now
 from services.wire import clock_messages as m
 from tests.processes import Process, free_port, running
 from tests.services.clock.engines import SECRET, Room, attached, detached, new_link, run_live, with_link
@@ -262,3 +265,87 @@ def test_a_paused_engine_is_not_charged_for_its_pause(env: dict[str, str], tmp_p
 def _block(seconds: float) -> None:
     """Stand still as a process does that is not scheduled; the loop must not know."""
     os.system(f"sleep {seconds}")  # noqa: S605 - a constant
+
+
+def test_a_forfeit_by_a_clock_that_runs_too_fast_is_void(
+    database_url: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    """Scenario 23 with the real clock process: 20 % too fast, silence until the deadline. A match id that no database knows
+    does not stop the incident from being stored."""
+    began = kernel_now()
+
+    def read() -> int:
+        return began + (kernel_now() - began) * 6 // 5
+
+    async def main(live: LiveTime) -> None:
+        async with clock(env, tmp_path):
+            link = new_link(address(env), live)
+
+            async def play() -> None:
+                room = Room(link, live, str(uuid4()))
+                room.open(bank_ms=1000, delay_ms=1500)
+                void = await room.hears(m.Void)
+                assert void.reason == m.VoidReason.CLOCK_DISRUPTION
+                assert not any(isinstance(message, m.Timeout) for message in room.heard)
+
+            await with_link(link, play)
+        connection = await asyncpg.connect(database_url)
+        try:
+            rows = await connection.fetch("select detail from incident where kind = 'clock_disruption'")
+        finally:
+            await connection.close()
+        assert sum(json.loads(row["detail"])["size_ns"] for row in rows) > 100 * MILLISECOND
+
+    run_live(main, LiveTime(read=read))
+
+
+def test_incidents_of_the_clock_are_stored_beside_the_game(
+    database_url: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    """Rule R17, faults 4 and 6: a kernel clock that jumps, and a session that was lost and came back."""
+    jumped = 0
+
+    def read() -> int:
+        return kernel_now() + jumped
+
+    async def main(live: LiveTime) -> None:
+        async with clock(env, tmp_path):
+            link = new_link(address(env), live)
+
+            async def play() -> None:
+                nonlocal jumped
+                room = Room(link, live)
+                await stored("select clock_id from incident where kind = 'clock_disruption'", 0)
+                room.open()
+                await room.hears(m.Timeout)  # pings went round meanwhile
+                jumped = 5_000 * MILLISECOND
+                (row,) = await stored("select * from incident where kind = 'clock_disruption'", 1)
+                assert (row["engine_id"], row["noticed_by"]) == ("engine-1", f"clock/{link.clock_id}")
+                assert row["timeline_id"] == live.timeline_id
+                facts = json.loads(row["detail"])
+                # The loop saw the jump as a gap, so nobody was charged for it.
+                assert facts["ahead"] is True
+                assert facts["culprit"] == "unknown"
+                assert 4_900 * MILLISECOND < facts["size_ns"] <= facts["covered_ns"] + 100 * MILLISECOND
+
+            await with_link(link, play)
+            again = new_link(address(env), live)
+            again._attach_no = 100  # as the same link after many sessions
+            await with_link(again, nothing)
+            (row,) = await stored("select * from incident where kind = 'clock_lost'", 1)
+            assert row["ended_at"] > row["began_at"]
+
+    async def nothing() -> None:
+        pass
+
+    async def stored(query: str, rows: int) -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(database_url)
+        try:
+            async with asyncio.timeout(20):
+                while len(found := await connection.fetch(query)) < rows:  # noqa: ASYNC110 - a test watches
+                    await asyncio.sleep(0.05)
+            return found
+        finally:
+            await connection.close()
+
+    run_live(main, LiveTime(read=read))

@@ -471,6 +471,33 @@ def test_a_clock_that_was_passed_by_accepts_what_another_one_judged(desk: Desk) 
     assert only(m.Mismatch, richer).field == "bank_ns"
 
 
+@pytest.mark.parametrize("open_at_the_return", [True, False])
+def test_a_clock_that_was_passed_by_knows_no_bank_exactly(desk: Desk, *, open_at_the_return: bool) -> None:
+    """It judged both seats, then another clock charged both, then the engine comes back: with north's question open, or
+    with none open and north's to come. Neither voids the match, but a bank never grows."""
+    for number, seat in ((1, NORTH), (2, SOUTH)):
+        opened = desk.opened(number, seat=seat)
+        desk.say(opened)
+        only(m.Verdict, desk.say(arrival(opened, desk.now)))
+        desk.say(m.Applied(opened.key, "c1", number))
+    desk.keeper.detach("s1", desk.clock_now)
+    north = desk.opened(7, seat=NORTH, bank=BANK - SECOND)
+    if open_at_the_return:
+        only(m.Armed, desk.attach("s2", attach_no=2, opened=(north,)))
+    else:
+        assert desk.attach("s2", attach_no=2) == []
+        only(m.Armed, desk.say(north, "s2"))
+    only(m.Verdict, desk.say(arrival(north, desk.now), "s2"))
+    desk.say(m.Applied(north.key, "c1", 7), "s2")
+    south = desk.opened(8, seat=SOUTH, bank=BANK - 2 * SECOND)
+    only(m.Armed, desk.say(south, "s2"))
+    only(m.Verdict, desk.say(arrival(south, desk.now), "s2"))
+    desk.say(m.Applied(south.key, "c1", 8), "s2")
+    # From here on it has seen everything again.
+    again = desk.opened(9, seat=SOUTH, bank=BANK - 3 * SECOND)
+    assert only(m.Mismatch, desk.say(again, "s2")).field == "bank_ns"
+
+
 def test_a_decision_judged_elsewhere_is_not_asked_about_any_more(desk: Desk) -> None:
     """It knew decision 1 running; the engine comes back with none open, and opens decision 2 later."""
     desk.say(desk.opened(1))

@@ -74,7 +74,7 @@ CLOCK_MESSAGES = st.one_of(
     st.builds(m.Armed, KEYS, INSTANTS, SPANS, SPANS, SPANS),
     st.builds(m.Verdict, KEYS, WORDS, SPANS, SPANS, SPANS, SPANS, SPANS),
     st.builds(m.Probe, KEYS, NUMBERS, INSTANTS),
-    st.builds(m.Timeout, KEYS, SEATS, INSTANTS, st.sampled_from(m.Proof), INSTANTS, WORDS),
+    st.builds(m.Timeout, KEYS, SEATS, INSTANTS, st.sampled_from(m.Proof), INSTANTS, WORDS, INSTANTS, SPANS),
     st.builds(m.Void, WORDS, NUMBERS, WORDS, WORDS, WORDS),
     st.builds(m.Stale, WORDS, NUMBERS, NUMBERS),
     st.builds(m.Mismatch, KEYS, WORDS, WORDS, WORDS),

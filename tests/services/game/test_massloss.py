@@ -44,7 +44,7 @@ def lose(world: World, *numbers: int) -> None:
 
 
 def test_half_of_the_players_at_once_stop_time_until_they_are_back(world: World) -> None:
-    """And it goes on as soon as half of all are here."""
+    """Scenario 48: and it goes on as soon as half of all are here."""
     lose(world, *range(LOST_MIN))
     assert world.holding()
     assert world.stands_still()
@@ -55,7 +55,7 @@ def test_half_of_the_players_at_once_stop_time_until_they_are_back(world: World)
 
 
 def test_less_than_half_stop_nothing(world: World) -> None:
-    """Nineteen of forty."""
+    """Scenario 48: nineteen of forty."""
     lose(world, *range(19))
     assert not world.holding()
     assert not world.stands_still()

@@ -1,0 +1,1 @@
+"""What operators do by hand: each act says who and why, and is kept."""

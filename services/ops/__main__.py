@@ -1,0 +1,19 @@
+"""`python -m services.ops`: the operator's commands."""
+
+from __future__ import annotations
+
+import typer
+
+from services.ops import incident
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="What operators do by hand.",
+)
+app.add_typer(incident.app, name="incident")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m services.ops")

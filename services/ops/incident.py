@@ -1,0 +1,189 @@
+"""Declare what went wrong, end it, and see what else did."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+
+import asyncpg
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from services.common.settings import PREFIX
+from services.storage import declarations
+from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, UnknownMatchError
+from services.storage.incidents import Kind
+from services.storage.pool import Connection
+from services.wire.clock_messages import Policy
+
+T = TypeVar("T")
+UNREADABLE = 2
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+Database = Annotated[str, typer.Option("--database-url", envvar=f"{PREFIX}DATABASE_URL", help="PostgreSQL.")]
+Author = Annotated[str, typer.Option(help="Who says so.")]
+Reason = Annotated[str, typer.Option(help="Why; players of void matches may be told.")]
+
+
+@app.command("declare")
+def declare(
+    author: Author,
+    reason: Reason,
+    effect: Annotated[
+        Consequence, typer.Option(help="void: void the live matches of the window. note: only keep it.")
+    ],
+    database_url: Database,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All matches.")] = False,
+    engine: Annotated[str, typer.Option(help="The matches of this game process.")] = "",
+    match: Annotated[list[str] | None, typer.Option(help="This match; may be repeated.")] = None,
+    began: Annotated[str, typer.Option("--from", help="ISO time with zone; now by default.")] = "",
+    ended: Annotated[
+        str, typer.Option("--to", help="ISO time with zone. By default now for void, and open for note.")
+    ] = "",
+) -> None:
+    """Declare an incident: for all matches, those of a game process, or named ones. A finished match stays as it is."""
+    now = datetime.now(UTC)
+    began_at = _time(began, "--from") or now
+    ended_at = _time(ended, "--to") or (now if effect is Consequence.VOID else None)
+    if ended_at is not None and ended_at < began_at:
+        raise typer.BadParameter("the window ends before it begins", param_hint="--to")
+    if effect is Consequence.VOID and ended_at is not None and ended_at > now:
+        raise typer.BadParameter("a match is void for what has happened, not for what may", param_hint="--to")
+    made = Declaration(
+        author=_author(author),
+        reason=_reason(reason),
+        scope=_scope(everything=everything, engine=engine, matches=match or []),
+        consequence=effect,
+        began_at=began_at,
+        ended_at=ended_at,
+    )
+
+    async def store(connection: Connection) -> None:
+        await declarations.declare(connection, made, Policy().version)
+
+    try:
+        _with_database(database_url, store)
+    except UnknownMatchError as unknown:
+        raise typer.BadParameter(f"there is no match {unknown}", param_hint="--match") from None
+    typer.echo(made.incident_id)
+
+
+@app.command("close")
+def close(
+    incident_id: Annotated[str, typer.Argument(help="What `declare` printed.")],
+    author: Author,
+    reason: Reason,
+    database_url: Database,
+    ended: Annotated[str, typer.Option("--to", help="ISO time with zone; now by default.")] = "",
+) -> None:
+    """End a declared incident that still lasts."""
+    key, ended_at = _id(incident_id, "INCIDENT_ID"), _time(ended, "--to") or datetime.now(UTC)
+
+    async def end(connection: Connection) -> bool:
+        return await declarations.close(
+            connection, key, author=_author(author), reason=_reason(reason), ended_at=ended_at
+        )
+
+    if not _with_database(database_url, end):
+        sys.stderr.write(f"there is no declared incident {key} that lasts\n")
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_(
+    database_url: Database,
+    *,
+    kind: Annotated[list[Kind] | None, typer.Option(help="Only this kind; may be repeated.")] = None,
+    lasting: Annotated[bool, typer.Option("--open", help="Only what has no end yet.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+) -> None:
+    """Show the newest incidents of every kind, and how many matches they voided or were credited to."""
+
+    async def read(connection: Connection) -> list[declarations.Listed]:
+        return await declarations.list_incidents(connection, kind or list(Kind), lasting=lasting, limit=limit)
+
+    found = _with_database(database_url, read)
+    table = Table(box=None, pad_edge=False)
+    for name in ("incident", "kind", "began", "lasted", "noticed by", "void", "credited", "reason"):
+        table.add_column(name, justify="right" if name in ("lasted", "void", "credited") else "left")
+    for each in found:
+        incident = each.incident
+        ended = incident.ended_at
+        lasted = "still" if ended is None else f"{(ended - incident.began_at).total_seconds():.3f} s"
+        table.add_row(
+            incident.incident_id,
+            incident.kind.value,
+            f"{incident.began_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            lasted,
+            escape(incident.noticed_by),
+            str(each.voided),
+            str(each.credited),
+            escape(incident.reason),
+        )
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run() -> T:
+        connection = await asyncpg.connect(url, timeout=10)
+        try:
+            async with connection.transaction():
+                return await work(connection)
+        finally:
+            await connection.close()
+
+    try:
+        return asyncio.run(run())
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        sys.stderr.write(f"the database does not answer as it should: {error}\n")
+        raise typer.Exit(UNREADABLE) from None
+
+
+def _scope(*, everything: bool, engine: str, matches: list[str]) -> Scope:
+    if [everything, bool(engine), bool(matches)].count(True) != 1:
+        raise typer.BadParameter("say one of --all, --engine, --match")
+    if everything:
+        return Scope(ScopeKind.ALL)
+    if engine:
+        return Scope(ScopeKind.ENGINE, engine_id=engine)
+    return Scope(ScopeKind.MATCHES, match_ids=tuple(_id(match, "--match") for match in matches))
+
+
+def _author(text: str) -> str:
+    if not re.fullmatch(r"[\w.@+-]{1,64}", text):
+        raise typer.BadParameter("1 to 64 letters, digits or . @ + - _", param_hint="--author")
+    return text
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter("say why", param_hint="--reason")
+    return text.strip()
+
+
+def _id(text: str, hint: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no UUID", param_hint=hint) from None
+
+
+def _time(text: str, hint: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no ISO time", param_hint=hint) from None
+    if read.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} has no time zone (+00:00, Z)", param_hint=hint)
+    return read.astimezone(UTC)

@@ -1,0 +1,179 @@
+"""Incidents that a person declares, and the matches that are void because of them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from services.storage.incidents import Incident, Kind, put_incidents
+from services.storage.pool import Connection, Pool
+
+
+class Consequence(StrEnum):
+    """What a declaration does."""
+
+    VOID = "void"
+    """Voids the live matches it concerns. What is over stays as it is."""
+    NOTE = "note"
+    """Nothing: it is there to be read."""
+
+
+class ScopeKind(StrEnum):
+    """Which matches a declaration concerns."""
+
+    ALL = "all"
+    ENGINE = "engine"
+    MATCHES = "matches"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The matches: all, those of one game process in the window, or named ones."""
+
+    kind: ScopeKind
+    engine_id: str | None = None
+    match_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What an operator says happened. Times are wall times: a person speaks of no timeline."""
+
+    author: str
+    reason: str
+    scope: Scope
+    consequence: Consequence
+    began_at: datetime
+    ended_at: datetime | None
+    """None while it lasts; a declaration that voids has an end."""
+    incident_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+class UnknownMatchError(Exception):
+    """A match that is named does not exist; the text says which."""
+
+
+async def declare(connection: Connection, declaration: Declaration, policy_version: str) -> None:
+    """Stores a declaration. Raises UnknownMatchError; declaring it twice stores it once."""
+    scope = declaration.scope
+    if scope.match_ids:
+        known = await connection.fetch(
+            "select match_id::text from match where match_id = any($1::uuid[])", list(scope.match_ids)
+        )
+        missing = set(scope.match_ids) - {row["match_id"] for row in known}
+        if missing:
+            raise UnknownMatchError(", ".join(sorted(missing)))
+    detail = {
+        "author": declaration.author,
+        "effect": declaration.consequence.value,
+        "scope": scope.kind.value,
+        "matches": list(scope.match_ids),
+    }
+    incident = Incident(
+        incident_id=declaration.incident_id,
+        kind=Kind.OPERATOR,
+        noticed_by=f"operator/{declaration.author}",
+        began_at=declaration.began_at,
+        ended_at=declaration.ended_at,
+        policy_version=policy_version,
+        engine_id=scope.engine_id,
+        reason=declaration.reason,
+        detail=json.dumps(detail),
+    )
+    await put_incidents(connection, [incident])
+
+
+async def close(
+    connection: Connection, incident_id: str, *, author: str, reason: str, ended_at: datetime
+) -> bool:
+    """Ends a declared incident that still lasts, saying who ended it and why; False when there is none."""
+    row = await connection.fetchval(
+        """
+        update incident
+        set ended_at = greatest($2, began_at),
+            detail = detail || jsonb_build_object('closed_by', $3::text, 'closed_reason', $4::text)
+        where incident_id = $1 and kind = 'operator' and ended_at is null
+        returning true
+        """,
+        uuid.UUID(incident_id),
+        ended_at,
+        author,
+        reason,
+    )
+    return bool(row)
+
+
+_COLUMNS = """
+    i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.policy_version, i.engine_id, i.incarnation,
+    i.clock_id, i.timeline_id, i.from_ns, i.to_ns, i.reason, i.detail
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An incident with what it did."""
+
+    incident: Incident
+    voided: int
+    credited: int
+    """How many matches it voided and how many it was credited to."""
+
+
+async def list_incidents(
+    connection: Connection, kinds: Sequence[Kind], *, lasting: bool = False, limit: int = 50
+) -> list[Listed]:
+    """The newest incidents of these kinds; `lasting`: only those without an end."""
+    rows = await connection.fetch(
+        f"""
+        select {_COLUMNS},
+            (select count(*) from incident_match m where m.incident_id = i.incident_id and effect = 'void') as voided,
+            (select count(*) from incident_match m where m.incident_id = i.incident_id and effect = 'credited')
+                as credited
+        from incident i
+        where i.kind = any($1::text[]) and (not $2 or i.ended_at is null)
+        order by i.began_at desc, i.incident_id limit $3
+        """,  # noqa: S608 - made of the constant above
+        [kind.value for kind in kinds],
+        lasting,
+        limit,
+    )
+    listed = []
+    for row in map(dict, rows):
+        voided, credited = row.pop("voided"), row.pop("credited")
+        listed.append(Listed(_incident(row), voided, credited))
+    return listed
+
+
+async def void_by_declaration(connection: Connection | Pool, engine_id: str) -> list[tuple[str, Incident]]:
+    """The live matches of a game process that a declaration concerns: they existed before the end of its window.
+
+    A match that was taken up from another process since the window began is also one of that process.
+    """
+    rows = await connection.fetch(
+        f"""
+        select distinct on (o.match_id) o.match_id, {_COLUMNS}
+        from match_owner o
+        join match m on m.match_id = o.match_id
+        join incident i on i.kind = 'operator' and i.detail ->> 'effect' = 'void' and i.ended_at >= m.created_at
+        where o.engine_id = $1 and o.released_at is null and case i.detail ->> 'scope'
+            when 'all' then true
+            when 'matches' then i.detail -> 'matches' ? o.match_id::text
+            else i.engine_id = o.engine_id or exists (
+                select from incident_match t join incident k on k.incident_id = t.incident_id
+                where t.match_id = o.match_id and k.kind in ('takeover', 'handoff')
+                  and k.engine_id = i.engine_id and k.ended_at >= i.began_at
+            )
+        end
+        order by o.match_id, i.began_at, i.incident_id
+        """,  # noqa: S608 - made of the constant above
+        engine_id,
+    )
+    return [(str(row.pop("match_id")), _incident(row)) for row in map(dict, rows)]
+
+
+def _incident(row: dict[str, object]) -> Incident:
+    return Incident(**{**row, "incident_id": str(row["incident_id"]), "kind": Kind(str(row["kind"]))})  # type: ignore[arg-type]

@@ -1,0 +1,371 @@
+"""What the statements of services.storage do to the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from engine.clock import SECOND
+from services.storage import journal
+from tests.simulation.database import Backend, Row, Tables, live, says
+
+LOG_COLUMNS = tuple(name for name, _ in journal._COLUMNS)
+OUTCOME = ("match_id", "winner", "cause", "detail", "evidence_id", "fence", "north_balance", "south_balance")
+EVIDENCE = (
+    *("evidence_id", "kind", "match_id", "engine_id", "incarnation", "clock_id", "timeline_id"),
+    *("from_ns", "to_ns", "size_ns", "policy_version", "detail"),
+)
+INCIDENT = (
+    *("incident_id", "kind", "noticed_by", "engine_id", "incarnation", "clock_id", "timeline_id", "from_ns"),
+    *("to_ns", "began_at", "ended_at", "policy_version", "reason", "detail"),
+)
+
+
+def _lease_holds(backend: Backend, tables: Tables, engine_id: str) -> bool:
+    lease = tables.lease.get(engine_id)
+    return lease is not None and lease["lease_until"] > backend.database.wall_ns()
+
+
+# The log.
+
+
+@says("with input as (")
+def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[Any]) -> list[Row]:
+    """APPEND: rows of owned matches, on conflict do nothing."""
+    database, stored = backend.database, []
+    for values in zip(*columns, strict=True):
+        row: Row = dict(zip(LOG_COLUMNS, values, strict=True))
+        match_id = row["match_id"] = str(row["match_id"])
+        owner = tables.owner.get(match_id)
+        if owner is None or owner["released_at"] is not None:
+            continue
+        backend.lock("owner", match_id, shared=True)
+        backend.lock("log", f"{match_id} {row['revision']}")
+        if database.checks_fences and (owner["engine_id"], owner["fence"]) != (engine_id, row["fence"]):
+            continue
+        log = tables.log[match_id]
+        if any(
+            known["revision"] == row["revision"]
+            or known["first_sequence"] == row["first_sequence"]
+            or (row["request_id"] is not None and known["request_id"] == row["request_id"])
+            for known in log
+        ):
+            continue
+        backend.later(lambda log=log, row=row: _insert(backend, log, row))  # type: ignore[misc]
+        stored.append({"match_id": UUID(match_id)})
+    return stored
+
+
+def _insert(backend: Backend, log: list[Row], row: Row) -> None:
+    row["at"] = backend.database.wall()
+    row["true_at"] = backend.database.world.now
+    log.append(row)
+    log.sort(key=lambda known: int(known["revision"]))
+
+
+@says("select fence, events = $3::jsonb as same")
+def read_back(backend: Backend, tables: Tables, match_id: UUID, revision: int, events: str) -> list[Row]:
+    """Whether a ruling is there."""
+    return [
+        {"fence": row["fence"], "same": json.loads(row["events"]) == json.loads(events)}
+        for row in tables.log[str(match_id)]
+        if row["revision"] == revision
+    ]
+
+
+@says("insert into clock_evidence")
+def put_evidence(backend: Backend, tables: Tables, *values: Any) -> None:
+    """Evidence."""
+    row = dict(zip(EVIDENCE, values, strict=True))
+    backend.later(lambda: tables.evidence.setdefault(str(row["evidence_id"]), row))
+
+
+@says("insert into no_show", "delete from live_seat")
+def no_show(backend: Backend, tables: Tables, *values: Any) -> None:
+    """Of no interest here."""
+
+
+@says("insert into match_outcome")
+def put_outcome(backend: Backend, tables: Tables, *values: Any) -> None:
+    """The outcome; the first one stands."""
+    row = dict(zip(OUTCOME, values, strict=True))
+    match_id = row["match_id"] = str(row["match_id"])
+    row["ended_at"] = backend.database.wall()
+    backend.lock("outcome", match_id)
+    backend.later(lambda: tables.outcome.setdefault(match_id, row))
+
+
+@says("update match_owner set released_at")
+def release(backend: Backend, tables: Tables, match_id: UUID) -> None:
+    """Nobody owns a match that is over."""
+    backend.lock("owner", str(match_id))
+    wall = backend.database.wall_ns()
+    backend.later(lambda: tables.owner[str(match_id)].update(released_at=wall))
+
+
+@says("insert into incident (")
+def put_incident(backend: Backend, tables: Tables, *values: Any) -> None:
+    """An incident."""
+    row = dict(zip(INCIDENT, values, strict=True))
+    row["incident_id"] = str(row["incident_id"])
+    backend.later(lambda: tables.incident.setdefault(row["incident_id"], row))
+
+
+@says("insert into incident_match (incident_id, match_id, effect) select")
+def put_touches(backend: Backend, tables: Tables, incident_id: UUID, match_id: UUID, effect: str) -> None:
+    """What a stored incident did to a match without crediting it."""
+    key = (str(incident_id), str(match_id))
+    if key[0] in tables.incident and key[1] in tables.match:
+        backend.later(lambda: tables.touched.setdefault(key, {"effect": effect, "credited_ns": 0}))
+
+
+@says("insert into incident_match (incident_id, match_id, effect, credited_ns)")
+def put_touched(
+    backend: Backend, tables: Tables, incident_id: UUID, match_id: UUID, effect: str, credited_ns: int
+) -> None:
+    """What an incident did to a match; once more is added."""
+    key = (str(incident_id), str(match_id))
+
+    def write() -> None:
+        before = tables.touched.get(key, {"credited_ns": 0})
+        tables.touched[key] = {"effect": effect, "credited_ns": before["credited_ns"] + credited_ns}
+
+    backend.later(write)
+
+
+# Owners and leases.
+
+
+def _ownership(backend: Backend, tables: Tables, match_id: str, owner: Row) -> Row:
+    lease = tables.lease.get(owner["engine_id"])
+    return {
+        "match_id": UUID(match_id),
+        "engine_id": owner["engine_id"],
+        "fence": owner["fence"],
+        "address": None if lease is None else lease["address"],
+        "alive": owner["handed_over_at"] is None and _lease_holds(backend, tables, owner["engine_id"]),
+    }
+
+
+@says("select o.engine_id, o.fence, l.address")
+def get_owner(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """The owner of a live match."""
+    rows: list[Row] = owners_of(backend, tables, [match_id])
+    return rows
+
+
+@says("select o.match_id, o.engine_id, o.fence")
+def owners_of(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """The owners of those that are live."""
+    wanted = {str(match_id) for match_id in match_ids}
+    return [
+        _ownership(backend, tables, match_id, owner) for match_id, owner in live(tables) if match_id in wanted
+    ]
+
+
+@says("with before as (select renewed_at")
+def begin_lease(
+    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+) -> list[Row]:
+    """A new incarnation's lease."""
+    backend.lock("lease", engine_id)
+    wall, before = backend.database.wall_ns(), tables.lease.get(engine_id)
+    _lease(backend, tables, engine_id, incarnation, address, seconds)
+    return [{"gap": None if before is None else wall - before["renewed_at"]}]
+
+
+def _lease(
+    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+) -> None:
+    wall = backend.database.wall_ns()
+    row = {
+        "incarnation": incarnation,
+        "address": address,
+        "renewed_at": wall,
+        "lease_until": wall + int(seconds * SECOND),
+    }
+    backend.later(lambda: tables.lease.update({engine_id: row}))
+
+
+@says("update engine_lease set renewed_at")
+def renew_lease(
+    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+) -> list[Row]:
+    """The same incarnation's, prolonged."""
+    backend.lock("lease", engine_id)
+    lease = tables.lease.get(engine_id)
+    if lease is None or lease["incarnation"] != incarnation:
+        return []
+    _lease(backend, tables, engine_id, incarnation, address, seconds)
+    return [{"renewed": True}]
+
+
+@says("update engine_lease set lease_until")
+def end_lease(backend: Backend, tables: Tables, engine_id: str, incarnation: str) -> None:
+    """Given up."""
+    backend.lock("lease", engine_id)
+    lease, wall = tables.lease.get(engine_id), backend.database.wall_ns()
+    if lease is not None and lease["incarnation"] == incarnation:
+        backend.later(lambda: tables.lease[engine_id].update(lease_until=wall))
+
+
+@says("with mine as (")
+def take_up_own(backend: Backend, tables: Tables, engine_id: str) -> list[Row]:
+    """What an earlier incarnation owned."""
+    rows, wall = [], backend.database.wall_ns()
+    for match_id, owner in live(tables):
+        if owner["engine_id"] == engine_id:
+            backend.lock("owner", match_id)
+            handed = owner["handed_over_at"]
+            rows.append(
+                {
+                    "match_id": UUID(match_id),
+                    "fence": owner["fence"] + 1,
+                    "planned": handed is not None,
+                    "handed_ns": None if handed is None else wall - handed,
+                }
+            )
+            _own(backend, owner, engine_id)
+    return rows
+
+
+def _own(backend: Backend, owner: Row, engine_id: str) -> None:
+    fence = owner["fence"] + 1
+    backend.later(lambda: owner.update(engine_id=engine_id, fence=fence, handed_over_at=None))
+
+
+@says("with orphan as (")
+def take_up_orphans(backend: Backend, tables: Tables, engine_id: str, limit: int) -> list[Row]:
+    """What others left."""
+    rows: list[Row] = []
+    wall = backend.database.wall_ns()
+    for match_id, owner in live(tables):
+        handed, last = owner["handed_over_at"], owner["engine_id"]
+        if last == engine_id or (handed is None and _lease_holds(backend, tables, last)):
+            continue
+        if len(rows) == limit or not backend.lock("owner", match_id, skip=True):
+            continue
+        since = handed if handed is not None else tables.lease.get(last, {}).get("renewed_at")
+        rows.append(
+            {
+                "match_id": UUID(match_id),
+                "fence": owner["fence"] + 1,
+                "from_engine": last,
+                "planned": handed is not None,
+                "gap": None if since is None else wall - since,
+            }
+        )
+        _own(backend, owner, engine_id)
+    return rows
+
+
+@says("with offered as (")
+def hand_over(
+    backend: Backend, tables: Tables, engine_id: str, match_ids: Sequence[UUID], fences: Sequence[int]
+) -> None:
+    """Offered to whoever comes first."""
+    wall = backend.database.wall_ns()
+    for match_id, fence in zip(map(str, match_ids), fences, strict=True):
+        owner = tables.owner[match_id]
+        backend.lock("owner", match_id)
+        if (owner["engine_id"], owner["fence"], owner["released_at"]) == (engine_id, fence, None):
+            backend.later(lambda owner=owner: owner.update(handed_over_at=wall))  # type: ignore[misc]
+
+
+@says("select exists (select from engine_lease")
+def others_alive(backend: Backend, tables: Tables, engine_id: str) -> list[Row]:
+    """Whether there is another."""
+    return [
+        {"exists": any(name != engine_id and _lease_holds(backend, tables, name) for name in tables.lease)}
+    ]
+
+
+# Matches.
+
+
+@says("select m.match_id, m.mode")
+def get_match(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """A match with its players."""
+    match = tables.match.get(str(match_id))
+    if match is None:
+        return []
+    row: Row = {
+        name: getattr(match, name)
+        for name in (
+            *("mode", "rated", "bank_ns", "delay_ns", "start_limit_ns", "continue_limit_ns", "script"),
+            "created_at",
+        )
+    }
+    for seat in ("north", "south"):
+        player = getattr(match, seat)
+        row |= {seat: player.player_id, f"{seat}_name": player.name, f"{seat}_bot": player.bot}
+    return [{"match_id": match_id, **row}]
+
+
+@says("select revision, first_sequence")
+def get_log(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """The log as far as replay needs it."""
+    names = (
+        *("revision", "first_sequence", "last_sequence", "events", "request_id", "request_hash"),
+        *("credited_ns", "at"),
+    )
+    return [{name: row[name] for name in names} for row in tables.log[str(match_id)]]
+
+
+@says("select bank_ns, delay_ns, script")
+def conditions(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """For explain."""
+    match = tables.match[str(match_id)]
+    return [
+        {
+            "bank_ns": match.bank_ns,
+            "delay_ns": match.delay_ns,
+            "script": match.script,
+            "same_device": match.same_device,
+        }
+    ]
+
+
+@says("select revision, fence, at, events")
+def timed_log(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """For explain."""
+    names = (
+        *("revision", "fence", "at", "events", "seat", "request_id", "turn", "start_ns", "arrive_ns"),
+        *("timeline_id", "carried_ns", "elapsed_ns", "consumed_ns", "charge_ns", "bank_after_ns"),
+        *("credited_ns", "clock_id", "policy_version"),
+    )
+    return [{name: row[name] for name in names} for row in tables.log[str(match_id)]]
+
+
+@says("select i.incident_id, i.kind")
+def touches(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """For explain."""
+    names = ("kind", "noticed_by", "began_at", "ended_at", "reason")
+    return [
+        {
+            "incident_id": incident_id,
+            **{name: tables.incident[incident_id][name] for name in names},
+            "effect": touched["effect"],
+            "credited_ns": touched["credited_ns"],
+        }
+        for (incident_id, touched_match), touched in tables.touched.items()
+        if touched_match == str(match_id)
+    ]
+
+
+@says("select o.winner, o.cause")
+def outcome(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """For explain."""
+    row = tables.outcome.get(str(match_id))
+    if row is None:
+        return []
+    evidence = tables.evidence.get(str(row["evidence_id"]))
+    return [
+        {
+            **{name: row[name] for name in ("winner", "cause", "detail", "ended_at", "evidence_id")},
+            "kind": None if evidence is None else evidence["kind"],
+            "evidence": None if evidence is None else evidence["detail"],
+        }
+    ]

@@ -1,0 +1,238 @@
+"""Rules taken away, one at a time, to see that the simulation notices.
+
+Production code has no switches: what is taken away is taken away here, by a subclass or by another function in the
+place of the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from engine.clock import MILLISECOND, SECOND
+from services.clock import matchclock, timekeeper
+from services.clock.state import State
+from services.clock.timekeeper import Said, Timekeeper
+from services.game import room, rooms
+from services.game.clock_client import ClockLink
+from services.game.livetime import LiveTime, Stamp
+from services.game.room import Room
+from services.storage.journal import Entry, Journal
+from services.wire import clock_messages as m
+from tests.simulation.game import Parts
+from tests.simulation.simulation import Switches
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A rule that can be taken away."""
+
+    rule: str
+    """Which, and what happens without it."""
+    make: Callable[[], Switches]
+
+
+class TimerDecides(Timekeeper):
+    """When the timer rings, nobody is asked (R13)."""
+
+    def expire(self, now: int) -> Said:
+        said: Said = []
+        for session, message in super().expire(now):
+            if isinstance(message, m.Probe):
+                said += self.handle(
+                    session, m.ProbeReply(message.key, message.probe_no, message.deadline_ns), now
+                )
+            else:
+                said.append((session, message))
+        return said
+
+
+class StampedNow(LiveTime):
+    """A stamp is now, not the last idle instant (R3)."""
+
+    def heard(self) -> Stamp:
+        raw = self.raw()
+        now = raw - self.gap_total_ns
+        return Stamp(now, raw, now, self.gap_total_ns)
+
+
+class NoGaps(LiveTime):
+    """Stalls are not frozen out (R3)."""
+
+    def idle(self, at: int) -> None:
+        super().idle(at)
+        self.gap_total_ns = 0
+        self._gaps.clear()
+
+
+class OldSessionsObeyed(Timekeeper):
+    """What a superseded session says counts (R14)."""
+
+    def handle(self, session_name: str, message: m.EngineMessage, now: int) -> Said:
+        if isinstance(message, m.Hello):
+            self._spoke = {**getattr(self, "_spoke", {}), session_name: message.engine_id}
+            engine = self._engines.get(message.engine_id)
+            if engine is not None:
+                engine.owner.attach_no = 0
+                engine.retired.clear()
+        elif session_name not in self._sessions:
+            engine = self._engines.get(getattr(self, "_spoke", {}).get(session_name, ""))
+            if engine is not None and engine.owner.session is not None:
+                return super().handle(engine.owner.session, message, now)
+        return super().handle(session_name, message, now)
+
+
+class RawBeats(ClockLink):
+    """Beats carry now, not the mark (R5)."""
+
+    def _pong(self, n: int) -> None:
+        live = self._live
+        gaps, self._gaps_told = live.gaps_since(self._gaps_told)
+        raw = live.raw()
+        self._say(m.Pong(n, raw, raw - live.gap_total_ns, True, live.gap_total_ns, gaps))
+
+
+class PendingForgotten(ClockLink):
+    """A new session is not told of commands that wait for their verdict."""
+
+    def _hello(self) -> m.Hello:
+        return replace(super()._hello(), pending=())
+
+
+class OpenForgotten(ClockLink):
+    """A new session is not told of open decisions."""
+
+    def _hello(self) -> m.Hello:
+        return replace(super()._hello(), open=(), pending=())
+
+
+class OpenedEarly(Room):
+    """A decision counts from the arrival of the command before it, so that the commit is not free (R8)."""
+
+    async def _commit(self, *args: Any, asked: Any = None, **kwargs: Any) -> None:
+        self._early = None if asked is None else asked.heard
+        await super()._commit(*args, asked=asked, **kwargs)
+
+    def _open_decision(self, cause: m.OpenCause) -> None:
+        live, early = self._shell.livetime, getattr(self, "_early", None)
+        if early is None:
+            super()._open_decision(cause)
+            return
+        real = live.starting
+        live.starting = lambda: replace(real(), at_ns=early.at_ns)  # type: ignore[method-assign]
+        try:
+            super()._open_decision(cause)
+        finally:
+            del live.starting
+
+
+class ToldFirst(Room):
+    """News are told before they are stored (R7)."""
+
+    async def _commit(self, events: Any, **more: Any) -> None:
+        story = self.story
+        before = {**story.__dict__, "_told": {audience: list(told) for audience, told in story._told.items()}}
+        story.tell(events, 0)
+        self.listeners.announce()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        story.__dict__.update(before)
+        await super()._commit(events, **more)
+
+
+class NoReadBack(Journal):
+    """After a commit with an unknown result nobody looks whether it is there."""
+
+    async def _already_there(self, connection: Any, entries: Any) -> set[str]:
+        return set()
+
+
+class NoIncidents(Journal):
+    """Credits are not written down."""
+
+    def append(self, entry: Entry) -> Any:
+        return super().append(replace(entry, touched=()))
+
+
+class NoEvidence(Journal):
+    """A forfeit is stored without its proof (R25)."""
+
+    def append(self, entry: Entry) -> Any:
+        ending = entry.ending
+        if ending is not None:
+            entry = replace(entry, ending=replace(ending, evidence=None))
+        return super().append(entry)
+
+
+class ForgetfulClock(matchclock.MatchClock):
+    """A proven timeout is forgotten when another process takes the match over (R21)."""
+
+    def _take_over(self, message: m.Open, owner: Any, now: int) -> list[m.ClockMessage]:
+        if self._timeout is not None and self.state is State.FORFEIT:
+            self.state, self._timeout, self._verdict = State.RUNNING, None, None
+        return super()._take_over(message, owner, now)
+
+
+class LosesItsStart(matchclock.MatchClock):
+    """A timeout told to the next owner is told with that owner's start, which is on another timeline."""
+
+    def _after_forfeit(self, message: m.Open, now: int) -> list[m.ClockMessage]:
+        if self._timeout is not None:
+            self._timeout = replace(self._timeout, start_ns=message.start_ns, consumed_ns=message.consumed_ns)
+        return super()._after_forfeit(message, now)
+
+
+class RunsThroughCrash(matchclock.MatchClock):
+    """The time between the death of one process and the resume by another is the player's (P0)."""
+
+    def _resume(self, message: m.Open, proven_ns: int, gap_ns: int, *more: Any) -> list[m.ClockMessage]:
+        return super()._resume(message, proven_ns + gap_ns, 0, *more)
+
+
+def _parts(**parts: Any) -> Callable[[], Switches]:
+    return lambda: Switches(parts=Parts(**parts))
+
+
+def _patch(target: Any, **names: Any) -> Callable[[], Switches]:
+    return lambda: Switches(patches={target: names})
+
+
+SWITCHES: Final[dict[str, Switch]] = {
+    "probe": Switch("R13: the timer asks before it decides", _parts(timekeeper=TimerDecides)),
+    "idle_stamp": Switch("R3: a stamp is the last idle instant", _parts(live_time=StampedNow)),
+    "gaps": Switch("R3: stalls are frozen out", _parts(live_time=NoGaps)),
+    "pump": Switch(
+        "R4: a reader does nothing between reading and stamping", _parts(pump_ns=60 * MILLISECOND)
+    ),
+    "beat": Switch("R5: beats carry the mark", _parts(link=RawBeats)),
+    "dedupe": Switch(
+        "R6: a repeated request gets its answer again", _patch(room, repeated=lambda _story, _asked: None)
+    ),
+    "told_first": Switch("R7: durable before told", lambda: Switches(patches={rooms: {"Room": ToldFirst}})),
+    "free_commit": Switch(
+        "R8: a decision opens after the commit", lambda: Switches(patches={rooms: {"Room": OpenedEarly}})
+    ),
+    "attach_no": Switch("R14: only the newest session counts", _parts(timekeeper=OldSessionsObeyed)),
+    "fence": Switch("R19: every write checks the fence", lambda: Switches(fences=False)),
+    "floor": Switch("R20: at least five seconds after a resume", _parts(policy=m.Policy(resume_floor_ns=0))),
+    "credit": Switch(
+        "P0: the clock does not run through a crash",
+        _patch(timekeeper, MatchClock=RunsThroughCrash),
+    ),
+    "memory": Switch("R21: a proven timeout stands", _patch(timekeeper, MatchClock=ForgetfulClock)),
+    "timeline": Switch(
+        "I23: a timeout told again keeps the start that its deadline was counted from",
+        _patch(timekeeper, MatchClock=LosesItsStart),
+    ),
+    "caps": Switch(
+        "R23: no more than so much credit",
+        _parts(policy=m.Policy(gap_max_ns=10_000 * SECOND, credit_total_max_ns=10_000 * SECOND)),
+    ),
+    "pending": Switch("a new session hears of waiting commands", _parts(link=PendingForgotten)),
+    "reattach": Switch("a new session hears of open decisions", _parts(link=OpenForgotten)),
+    "read_back": Switch("an unknown commit is read back", _parts(journal=NoReadBack)),
+    "incidents": Switch("I13: every credited nanosecond has an incident", _parts(journal=NoIncidents)),
+    "evidence": Switch("R25: no forfeit without stored evidence", _parts(journal=NoEvidence)),
+}

@@ -1,0 +1,69 @@
+"""Every hard scenario of time has a test that names it, and so has every case from the field about clocks and outages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+SCENARIOS = range(1, 50)
+CASES = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
+
+NUMBERS = re.compile(r"[Ss]cenarios? (\d+(?:(?:, | and |, and )\d+)*)")
+CASE = re.compile(r"FC-(\d+)")
+
+PARTLY: dict[int, str] = {
+    10: "every order of the queues against the timekeeper; real races at the deadline as FC-01, FC-11 and FC-19",
+    16: "real loops are blocked for up to half a second; the long ones, and void beyond 30 s, in virtual time",
+    17: "the backlog in virtual time and behind a real gRPC server, with 60 commands instead of 200",
+    31: "the minute without a clock is virtual: no test waits for a real one",
+    32: "each step against the clock alone; with whole processes crashing at every step in the simulation",
+    35: "several takeovers of one decision against the clock alone; with whole processes in the simulation",
+    38: "the loss of both in virtual time and in the simulation; the chaos of real processes kills them one by one",
+    41: "the void after a hold of 60 s in the clock and in the simulation: no test waits a minute for a real one",
+    42: "the leases' times are moved instead of the database's clock, which a test cannot set",
+    45: "as many commands a second as one client on this machine can send, not 10,000",
+    49: "the size that a test run can bear; `make sim SEEDS=100000` is the whole of it",
+}
+"""What a test does not show in full on real processes, and where the rest is."""
+
+
+def named() -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """The scenarios and the cases that the docstrings of tests name, with the tests."""
+    scenarios: dict[int, list[str]] = defaultdict(list)
+    cases: dict[int, list[str]] = defaultdict(list)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not node.name.startswith(
+                "test_"
+            ):
+                continue
+            text = " ".join((ast.get_docstring(node) or "").split())
+            where = f"{path.relative_to(TESTS)}::{node.name}"
+            for found in NUMBERS.finditer(text):
+                for number in re.findall(r"\d+", found.group(1)):
+                    scenarios[int(number)].append(where)
+            for found in CASE.finditer(text):
+                cases[int(found.group(1))].append(where)
+    return scenarios, cases
+
+
+def test_every_scenario_has_its_test() -> None:
+    """Numbers 1 to 49; what is shown only in part is listed above, with the reason."""
+    scenarios, _ = named()
+    assert [number for number in SCENARIOS if number not in scenarios] == []
+    assert set(scenarios) <= set(SCENARIOS)
+    assert set(PARTLY) <= set(SCENARIOS)
+
+
+def test_every_case_about_time_has_its_test_on_real_processes() -> None:
+    """Those about clocks and outages; each is named in tests/integration too, not only beside the code it is about."""
+    _, cases = named()
+    missing = [
+        f"FC-{number:02}"
+        for number in CASES
+        if not any(where.startswith("integration/") for where in cases[number])
+    ]
+    assert missing == []
