@@ -159,10 +159,10 @@ class MatchClock:
         if opened is None:
             return []
         for gap in gaps:
-            if gap.size_ns > self._policy.gap_max_ns and gap.to_raw_ns > opened.start_raw_ns:
-                return self._give_up(
-                    VoidReason.GAP_TOO_LONG, f"not listening for {gap.size_ns} ns ({gap.cause})", now
-                )
+            size_ns = min(gap.size_ns, gap.to_raw_ns - opened.start_raw_ns)  # the part in which it was open
+            if size_ns > self._policy.gap_max_ns:
+                why = f"not listening for {size_ns} ns ({gap.cause})"
+                return self._give_up(VoidReason.GAP_TOO_LONG, why, now)
         return self._over_credit(self._credit(gap_total_ns, opened), now)
 
     def disrupted(self, disruption: Disruption, now: int) -> Said:

@@ -128,6 +128,10 @@ class LiveTime:
         """An instant not before now, as far as it is known: for starts."""
         return max(self.mark(), self.raw() - self.gap_total_ns)
 
+    def unheard_ns(self) -> int:
+        """How long ago the last idle instant was: long in a stall, and behind it until its backlog is drained."""
+        return self.raw() - self._ok
+
     def heard(self) -> Stamp:
         """The stamp of something just read. Take it before the first await after the read."""
         mark = self.mark()

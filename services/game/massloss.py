@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from engine.clock import SECOND
 from services.common.logs import get_logger
 from services.game.livetime import LiveTime
 
@@ -68,6 +69,10 @@ class MassLoss:
                 del self._lost[player_id]
             lost = len(self._lost)
             if lost >= LOST_MIN and lost >= LOST_SHARE * (here + lost):
+                if self._livetime.unheard_ns() > WINDOW_SECONDS * SECOND:
+                    # They left while this process stood still, and because of it: that is a gap already.
+                    self._lost.clear()
+                    return
                 self._held_since, self._before = now, here + lost
                 self._livetime.freeze(CAUSE)
                 get_logger().error("mass_disconnect", lost=lost, left=here)

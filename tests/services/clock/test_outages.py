@@ -37,6 +37,16 @@ def test_one_gap_over_the_limit_voids(desk: Desk, seconds: int, void: bool) -> N
         assert heard == []
 
 
+def test_a_decision_that_opened_late_in_a_long_gap_is_not_void(desk: Desk) -> None:
+    """Rule R23: what lasted too long must have lasted while it was open."""
+    before = desk.now
+    desk.clock_now += 25 * SECOND
+    desk.say(desk.opened())
+    desk.clock_now += 10 * SECOND
+    gap = m.Gap(before, desk.now, "stall")
+    assert desk.say(desk.pong(gap_total_ns=gap.size_ns, gaps=(gap,))) == []
+
+
 def test_a_long_gap_while_no_decision_is_open_voids_nothing(desk: Desk) -> None:
     """Fault 24; a decision that opened after it neither."""
     first = desk.opened(1)

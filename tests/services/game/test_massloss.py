@@ -103,3 +103,17 @@ def test_the_hold_ends_although_nobody_comes_back(world: World) -> None:
     world.now += HOLD_SECONDS_MAX
     world.losses._look()
     assert not world.holding()
+
+
+def test_players_who_left_while_the_process_stood_still_are_not_waited_for(world: World) -> None:
+    """A process that was paused past its lease wakes up, and its players are elsewhere: it is not well itself, and whoever
+    comes to it next must not stand still for that."""
+    world.now += 12
+    lose(world, *range(30))
+    assert not world.holding()
+    # Once it listens again, the next ones count.
+    world.live.idle(int(world.now * 1e9))
+    for number in range(40):
+        world.losses.opened(f"player-{number}")
+    lose(world, *range(30))
+    assert world.holding()
