@@ -24,9 +24,21 @@ class Custody:
         self._able = able
 
     async def begin(self) -> None:
-        """Takes the lease and goes on with the matches of the last incarnation."""
-        gap_ns = await self._lease.begin()
-        await self._rooms.take_up_own(gap_ns)
+        """Takes the lease and goes on with the matches of the last incarnation, as soon as the database lets it."""
+        loop = asyncio.get_running_loop()
+        gap_ns: int | None = None
+        since = loop.time()
+        while True:
+            try:
+                if gap_ns is None:
+                    gap_ns = await self._lease.begin()
+                    since = loop.time()
+                await self._rooms.take_up_own(gap_ns + int((loop.time() - since) * 1e9))
+            except TRANSIENT as error:
+                get_logger().warning("custody_waits", error=type(error).__name__)
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
+                return
 
     async def run(self) -> None:
         """Until cancelled, or another incarnation of this process has begun."""

@@ -47,6 +47,8 @@ class Rooms:
         self._resumed: dict[tuple[str, int], Resumed] = {}
         """Why matches go on here that are not open yet, by match and fence: a player may ask for one first."""
         self.draining = False
+        self._fences_known = False
+        """Whether what this engine owns is owned by this life of it. Until then its matches are opened by nobody."""
 
     def __len__(self) -> int:
         return len(self._room_tasks)
@@ -76,6 +78,9 @@ class Rooms:
                 "another process plays this match",
                 metadata={"address": owner.address or ""},
             )
+        if not self._fences_known:
+            # A room under the fence of before would contradict what the clock remembers of it.
+            raise try_again("the match is being taken up again")
         room = await self.open(match_id, owner.fence)
         if room is None:
             raise try_again("the match is being moved")
@@ -157,6 +162,7 @@ class Rooms:
         async with self._pool.acquire() as connection, connection.transaction():
             taken = await ownership.take_up_own(connection, self._shell.incarnation.engine_id, gap_ns)
             await self._record(connection, taken)
+        self._fences_known = True
         await self._resume(taken)
         return len(taken)
 
@@ -221,6 +227,7 @@ class Rooms:
 
     async def suspend(self) -> None:
         """Ends all rooms and their streams: this process cannot prove any more that it owns them."""
+        self._fences_known = False
         for room in self._rooms.values():
             room.part()
         await self._end_all()

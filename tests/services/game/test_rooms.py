@@ -9,7 +9,9 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.common.errors import ServiceError
 from services.game.clock_client import ClockLink
+from services.game.custody import Custody
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
@@ -81,6 +83,7 @@ async def test_a_match_that_a_player_asks_for_first_is_resumed_all_the_same(
     ):
         match_ids = await orphans(pool, 3)
         rooms = Hasty(pool, shell(pool, "new"), tasks, 0)
+        assert await rooms.take_up_own(0) == 0
         assert await rooms.take_up_orphans() == 3
         for match_id in match_ids:
             room = await rooms.find(match_id)
@@ -90,3 +93,53 @@ async def test_a_match_that_a_player_asks_for_first_is_resumed_all_the_same(
             assert room._resumed.incident.reason == "taken up by new"
         assert not rooms._resumed
         await rooms.suspend()
+
+
+async def test_nobody_opens_a_match_under_the_fence_of_before_a_suspension(database_url: str) -> None:
+    """The clock remembers the old room: another one under the same fence would contradict it and void the match."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        rooms = Rooms(pool, shell(pool, "gone"), tasks, 0)
+        with pytest.raises(ServiceError) as refused:
+            await rooms.find(match_id)
+        assert refused.value.reason == "TRY_AGAIN"
+        assert await rooms.take_up_own(0) == 1
+        await rooms.suspend()
+        with pytest.raises(ServiceError) as refused:
+            await rooms.find(match_id)
+        assert refused.value.reason == "TRY_AGAIN"
+        assert await rooms.take_up_own(0) == 1
+        room = await rooms.find(match_id)
+        assert isinstance(room, Room)
+        assert room.fence == 3
+        await rooms.suspend()
+
+
+async def test_a_process_that_starts_while_the_database_stumbles_takes_its_matches_up_later(
+    database_url: str,
+) -> None:
+    """And the time until then belongs to the outage."""
+    heard: list[int] = []
+
+    class Stumbling(Rooms):
+        """The database fails twice before it takes the matches up."""
+
+        async def take_up_own(self, gap_ns: int) -> int:
+            heard.append(gap_ns)
+            if len(heard) < 3:
+                raise asyncpg.CannotConnectNowError
+            return await super().take_up_own(gap_ns)
+
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        surroundings = shell(pool, "new")
+        rooms = Stumbling(pool, surroundings, tasks, 0)
+        await Custody(surroundings.lease, rooms, lambda: True).begin()
+        assert len(heard) == 3
+        assert heard == sorted(heard)
+        assert heard[2] > heard[0]
