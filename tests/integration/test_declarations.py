@@ -42,74 +42,74 @@ async def is_over(table: Table) -> bool:
     return await table.stack.outcome(table.match_id) is not None
 
 
-async def test_a_declaration_voids_the_live_matches_it_names_and_no_other(own: Stack) -> None:
+async def test_a_declaration_voids_the_live_matches_it_names_and_no_other(fresh: Stack) -> None:
     """Fault 26: before rating, with author and reason; who has won already has won."""
-    won, named, other = [await Table.create(own) for _ in range(3)]
+    won, named, other = [await Table.create(fresh) for _ in range(3)]
     await won.do(Resign(NORTH))
     incident = await ops(
-        own, "declare", "--effect", "void", *WHO, "--match", won.match_id, "--match", named.match_id
+        fresh, "declare", "--effect", "void", *WHO, "--match", won.match_id, "--match", named.match_id
     )
     await named.until_over()
     ended = (await named.view(NORTH)).outcome
     assert (ended.cause, ended.winner, ended.detail) == (table_pb2.CAUSE_VOID, 0, "operator")
-    assert (await own.outcome(won.match_id))["cause"] == "resignation"  # type: ignore[index]
+    assert (await fresh.outcome(won.match_id))["cause"] == "resignation"  # type: ignore[index]
     # It has been looked for several times by now, and names nothing else.
     assert not await is_over(other)
-    evidence = await own.evidence(named.match_id)
+    evidence = await fresh.evidence(named.match_id)
     assert evidence["detail"]["incident_id"] == incident
     assert evidence["detail"]["summary"] == "operator/ada: switch 3 was down"
-    touched = await own.pool.fetch("select match_id::text, effect from incident_match")
+    touched = await fresh.pool.fetch("select match_id::text, effect from incident_match")
     assert [tuple(row) for row in touched] == [(named.match_id, "void")]
-    (row,) = await own.pool.fetch("select * from incident where kind = 'operator'")
+    (row,) = await fresh.pool.fetch("select * from incident where kind = 'operator'")
     assert (row["noticed_by"], row["reason"]) == ("operator/ada", "switch 3 was down")
     assert json.loads(row["detail"])["author"] == "ada"
-    shown = await explained(own, named.match_id)
+    shown = await explained(fresh, named.match_id)
     assert "operator/ada: switch 3 was down" in shown
-    listed = await ops(own, "list", "--kind", "operator")
+    listed = await ops(fresh, "list", "--kind", "operator")
     assert incident in listed
     assert "switch 3 was down" in listed
 
 
-async def test_a_window_concerns_the_matches_that_were_there(own: Stack) -> None:
+async def test_a_window_concerns_the_matches_that_were_there(fresh: Stack) -> None:
     """Everything that was live in it, on one game process or on all; what began later plays on."""
-    early = await Table.create(own)
+    early = await Table.create(fresh)
     # The time of the database decides, to the microsecond.
-    ended = await own.pool.fetchval("select clock_timestamp()")
-    late = await Table.create(own)
+    ended = await fresh.pool.fetchval("select clock_timestamp()")
+    late = await Table.create(fresh)
     window = ("--from", (ended - timedelta(seconds=30)).isoformat(), "--to", ended.isoformat())
-    await ops(own, "declare", "--effect", "void", *WHO, "--engine", "another-process", *window)
-    await ops(own, "declare", "--effect", "note", *WHO, "--all", *window)
-    await ops(own, "declare", "--effect", "void", *WHO, "--engine", "game", *window)
+    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "another-process", *window)
+    await ops(fresh, "declare", "--effect", "note", *WHO, "--all", *window)
+    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "game", *window)
     await eventually(lambda: is_over(early))
     assert not await is_over(late)
-    await ops(own, "declare", "--effect", "void", *WHO, "--all")
+    await ops(fresh, "declare", "--effect", "void", *WHO, "--all")
     await eventually(lambda: is_over(late))
 
 
-async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_from(own: Stack) -> None:
+async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_from(fresh: Stack) -> None:
     """The process that was at fault is gone; its matches are played elsewhere, and are void all the same."""
-    table = await Table.create(own)
-    began = await own.pool.fetchval("select clock_timestamp()")
-    own.extra["game-1"] = own.extra["game"]
-    await own.start("game-1")
-    own.processes["game"].kill()
+    table = await Table.create(fresh)
+    began = await fresh.pool.fetchval("select clock_timestamp()")
+    fresh.extra["game-1"] = fresh.extra["game"]
+    await fresh.start("game-1")
+    fresh.processes["game"].kill()
 
     async def moved() -> bool:
-        return bool(await own.pool.fetchval("select engine_id = 'game-1' from match_owner"))
+        return bool(await fresh.pool.fetchval("select engine_id = 'game-1' from match_owner"))
 
     await eventually(moved)
-    await ops(own, "declare", "--effect", "void", *WHO, "--engine", "game", "--from", began.isoformat())
+    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "game", "--from", began.isoformat())
     await eventually(lambda: is_over(table))
 
 
-async def test_an_incident_that_lasts_is_closed_once(own: Stack) -> None:
+async def test_an_incident_that_lasts_is_closed_once(fresh: Stack) -> None:
     """A note may be open; closing it says who and why, too."""
-    incident = await ops(own, "declare", "--effect", "note", *WHO, "--all")
-    assert incident in await ops(own, "list", "--open")
-    await ops(own, "close", incident, "--author", "bob", "--reason", "replaced")
-    assert incident not in await ops(own, "list", "--open")
-    assert "lasts" in await ops(own, "close", incident, "--author", "bob", "--reason", "again", status=1)
-    detail = json.loads(await own.pool.fetchval("select detail from incident where kind = 'operator'"))
+    incident = await ops(fresh, "declare", "--effect", "note", *WHO, "--all")
+    assert incident in await ops(fresh, "list", "--open")
+    await ops(fresh, "close", incident, "--author", "bob", "--reason", "replaced")
+    assert incident not in await ops(fresh, "list", "--open")
+    assert "lasts" in await ops(fresh, "close", incident, "--author", "bob", "--reason", "again", status=1)
+    detail = json.loads(await fresh.pool.fetchval("select detail from incident where kind = 'operator'"))
     assert (detail["closed_by"], detail["closed_reason"]) == ("bob", "replaced")
 
 
@@ -132,7 +132,7 @@ async def test_what_makes_no_sense_is_not_declared(database_url: str) -> None:
         ("--effect", "note", *WHO, "--all", "--from", "2026-01-01"),
         ("--effect", "note", *WHO, "--all", "--from", tomorrow, "--to", "2026-01-01T00:00:00Z"),
     ):
-        # The command has a loop of its own.
+        # The command has a loop of its fresh.
         result = await asyncio.to_thread(
             CliRunner().invoke, app, ["incident", "declare", *arguments], env=env
         )
