@@ -163,6 +163,7 @@ class ClockLink:
         self._wake = asyncio.Event()
         self._gaps_told = 0
         self._heard_at = 0
+        self._heard_raw = 0
         self._metrics = LinkMetrics(registry, live, self._held)
         self._log = get_logger()
 
@@ -246,7 +247,8 @@ class ClockLink:
             finally:
                 was_attached, self.attached, self._speaking = self.attached, False, False
                 if was_attached:
-                    self._lost_at = self._live.raw()
+                    # Since it was last heard, not since that was noticed.
+                    self._lost_at = self._heard_raw
                 self._outbox.clear()
                 self._metrics.attached.set(0)
             wait = RETRY_SECONDS_MIN if was_attached else min(2 * wait, RETRY_SECONDS_MAX)
@@ -317,7 +319,7 @@ class ClockLink:
             if not isinstance(response, pb.GovernResponse):
                 # Raises the status if there is one to tell.
                 raise _SessionOverError(f"the clock ended the session: {await call.details() or 'no reason'}")
-            self._heard_at = self._live.mark()
+            self._heard_at, self._heard_raw = self._live.mark(), self._live.raw()
             for message in wire.response_from_pb(response):
                 self._hear(message)
 
