@@ -17,6 +17,7 @@ from engine.tiles import DOUBLE_SIX
 from services.game.story import HISTORY_MAX, Audience, Story
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import Script, first_state
+from services.wire.tables import SEAT
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.randomplay import choose
 from tests.hidden import Truth
@@ -170,3 +171,16 @@ def test_a_log_read_back_tells_the_same_story() -> None:
         assert again.since(audience, 0) == live.since(audience, 0)
         assert again.snapshot(audience, None) == live.snapshot(audience, None)
     assert again.answers["r7"].first_sequence == log[6].first_sequence
+
+
+def test_on_one_device_the_prompt_says_whose_reveal_is_due() -> None:
+    """Rule 7.4: the one connection holds both seats and must know which of them to ask."""
+    story = Story(match_row("same_device"))
+    for ruling in rulings(story.state, random.Random(5), 12):
+        story.tell(ruling, 0)
+        due = story.state.awaiting_reveal
+        for audience in (Audience.DEVICE, Audience.SPECTATOR):
+            assert story.prompt(audience, None).awaiting_reveal == SEAT[due]
+        if due is not None:
+            break
+    assert story.state.awaiting_reveal is not None
