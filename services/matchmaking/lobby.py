@@ -17,7 +17,6 @@ from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
 from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, replaced
 from services.matchmaking.tasks import Tasks
-from services.matchmaking.trouble import as_try_again
 from services.matchmaking.wave import Wave
 from services.storage import seeks
 from services.storage.matches import PlayerRow
@@ -114,9 +113,8 @@ class Lobby:
 
     async def _open_seek(self, player: PlayerRow, pool: PoolName, older: Seeker | None) -> Seeker | LiveMatch:
         seek_id = uuid.uuid4()
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                opened = await seeks.open_seek(connection, player, seek_id, pool)
+        async with self._pool.acquire() as connection:
+            opened = await seeks.open_seek(connection, player, seek_id, pool)
         if older is not None:
             # A match of the older seek that was made in the meantime has told it already, or will not matter to it:
             # the newer seek is told about that match.
@@ -167,10 +165,9 @@ class Lobby:
                     seeker.ending = None
 
     async def _cancel_row(self, player_id: str, seeker: Seeker | None) -> None:
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                deleted = await seeks.cancel_seek(connection, player_id)
-                live = None if deleted is not None else await seeks.find_live(connection, player_id)
+        async with self._pool.acquire() as connection:
+            deleted = await seeks.cancel_seek(connection, player_id)
+            live = None if deleted is not None else await seeks.find_live(connection, player_id)
         if deleted is not None:
             if seeker is not None:
                 self._seekers.remove(seeker)

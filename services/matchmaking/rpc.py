@@ -16,7 +16,6 @@ from services.matchmaking.lobby import Lobby
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.seekers import Matched, Seeker, Seekers
 from services.matchmaking.settings import MatchmakingSettings
-from services.matchmaking.trouble import as_try_again
 from services.storage import ladder, matches, ownership, standings
 from services.storage.matches import PlayerRow
 from services.storage.pool import Pool
@@ -79,8 +78,7 @@ class MatchmakingRpc(MatchmakingServiceServicer):
 
     async def LocateMatch(self, request: pb.LocateMatchRequest, _context: Context) -> pb.LocateMatchResponse:
         match_id = match_id_from_pb(request.match_id)
-        with as_try_again():
-            owner = await ownership.get_owner(self._pool, match_id)
+        owner = await ownership.get_owner(self._pool, match_id)
         if owner is None:
             raise ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such live match")
         return pb.LocateMatchResponse(address=(owner.address or "") if owner.alive else "")
@@ -107,8 +105,7 @@ class GuestRpc(GuestServiceServicer):
         except ValueError as error:
             raise malformed(str(error)) from None
         player_id = new_player_id()
-        with as_try_again():
-            await matches.put_player(self._pool, player_id, name)
+        await matches.put_player(self._pool, player_id, name)
         return wire.guest_to_pb(player_id, *self._issuer.issue(player_id, name))
 
 
@@ -123,9 +120,8 @@ class LadderRpc(LadderServiceServicer):
     ) -> ladder_pb.GetLeaderboardResponse:
         size = ladder_wire.page_size(request.page_size)
         after = ladder_wire.ladder_key(request.page_token)
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                found = await standings.leaderboard(connection, after, size + 1)
+        async with self._pool.acquire() as connection:
+            found = await standings.leaderboard(connection, after, size + 1)
         page = found[:size]
         last = standings.LadderKey(page[-1].shown, page[-1].player.player_id) if len(found) > size else None
         return ladder_pb.GetLeaderboardResponse(
@@ -137,9 +133,8 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.GetPlayerRequest, _context: Context
     ) -> ladder_pb.GetPlayerResponse:
         me = _caller()
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                standing = await standings.standing(connection, request.player_id or me.player_id)
+        async with self._pool.acquire() as connection:
+            standing = await standings.standing(connection, request.player_id or me.player_id)
         if standing is None:
             if request.player_id not in ("", me.player_id):
                 raise _no_such_player()
@@ -153,11 +148,10 @@ class LadderRpc(LadderServiceServicer):
         before = ladder_wire.results_key(request.page_token)
         me = caller().player_id
         player_id = request.player_id or me
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                if player_id != me and await matches.get_player(connection, player_id) is None:
-                    raise _no_such_player()
-                found = await standings.results(connection, player_id, before, size + 1)
+        async with self._pool.acquire() as connection:
+            if player_id != me and await matches.get_player(connection, player_id) is None:
+                raise _no_such_player()
+            found = await standings.results(connection, player_id, before, size + 1)
         page = found[:size]
         return ladder_pb.ListMatchesResponse(
             matches=map(ladder_wire.result_to_pb, page),
@@ -168,11 +162,10 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.GetRatingDecisionRequest, _context: Context
     ) -> ladder_pb.GetRatingDecisionResponse:
         match_id = ladder_wire.match_id_of(request.match_id)
-        with as_try_again():
-            async with self._pool.acquire() as connection:
-                decision = await ladder.find_decision(connection, match_id)
-                if decision is None:
-                    raise _no_decision(over=await ladder.is_over(connection, match_id))
+        async with self._pool.acquire() as connection:
+            decision = await ladder.find_decision(connection, match_id)
+            if decision is None:
+                raise _no_decision(over=await ladder.is_over(connection, match_id))
         return ladder_pb.GetRatingDecisionResponse(decision=ladder_wire.decision_to_pb(decision))
 
 
