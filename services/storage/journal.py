@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -99,6 +99,15 @@ class Entry:
     ending: Ending | None = None
     touched: tuple[Touched, ...] = ()
     """Incidents that this ruling's figures rest on; stored before them."""
+
+
+class _Stored(NamedTuple):
+    """What came of a group, by match."""
+
+    now: set[str]
+    """The ruling was stored by this attempt."""
+    lost: set[str]
+    """The ruling is not in the log, because another process owns the match."""
 
 
 _JUDGED = tuple(field.name for field in fields(Judged))
@@ -223,26 +232,26 @@ class Journal:
         async with self._pool.acquire() as connection:
             special = [entry for entry in entries if entry.ending is not None or entry.touched]
             if not special:
-                return await self._append(connection, entries)
+                return (await self._append(connection, entries)).lost
             async with connection.transaction():
-                lost = await self._append(connection, entries)
+                stored = await self._append(connection, entries)
+                # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits
+                # are added up, so once more would be once too often.
                 for entry in special:
-                    if entry.match_id in lost:
+                    if entry.match_id not in stored.now:
                         continue
                     if entry.touched:
                         await put_touched(connection, entry.match_id, entry.touched)
                     if entry.ending is not None:
                         await _end(connection, entry, entry.ending)
-            return lost
+            return stored.lost
 
-    async def _append(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
+    async def _append(self, connection: Any, entries: Sequence[Entry]) -> _Stored:
         rows = await connection.fetch(APPEND, self._engine_id, *_arrays(entries))
-        missing = {entry.match_id for entry in entries} - {str(row["match_id"]) for row in rows}
-        if missing:
-            missing -= await self._already_there(
-                connection, [entry for entry in entries if entry.match_id in missing]
-            )
-        return missing
+        now = {str(row["match_id"]) for row in rows}
+        missing = [entry for entry in entries if entry.match_id not in now]
+        there = await self._already_there(connection, missing)
+        return _Stored(now, {entry.match_id for entry in missing} - there)
 
     async def _already_there(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
         """Matches whose ruling an earlier attempt stored, though its commit was never acknowledged."""

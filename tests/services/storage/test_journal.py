@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.storage import matches, ownership
+from services.storage.incidents import Effect, Incident, Kind, Touched
 from services.storage.journal import Ending, Entry, Evidence, FencedError, Journal, Judged
 from services.storage.matches import NewMatch
 from services.storage.pool import Pool, open_pool
@@ -120,6 +121,17 @@ async def test_a_repeated_append_after_an_unknown_commit_is_a_success(database_u
         await journal.append(entry(match_id))
         await journal.append(entry(match_id))
         assert await count(pool, "match_log", match_id) == 1
+
+
+async def test_a_repeated_append_credits_once(database_url: str) -> None:
+    """What a ruling rests on was stored with it: the retry after an unknown commit adds nothing to it."""
+    incident = Incident.lasting(Kind.STALL, f"game/{ENGINE}", 5, "v1")
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        credited = replace(entry(match_id), touched=(Touched(incident, Effect.CREDITED, 5),))
+        await journal.append(credited)
+        await journal.append(credited)
+        assert await pool.fetchval("select credited_ns from incident_match") == 5
 
 
 async def test_another_ruling_under_the_same_revision_is_not_taken_for_ours(database_url: str) -> None:
