@@ -308,7 +308,8 @@ class ListeningProcess(Process):
         """The kernel clock leaps: the host was suspended, or its clock is broken."""
         if not self.paused:
             self.stalls += 1
-            if ns > THRESHOLD_NS:
+            if ns > THRESHOLD_NS or ns < 0:
+                # A clock that goes back ends the process when it looks; what it had heard until then stays heard.
                 self.true_gap += ns
         self.change_kernel(lambda: self.kernel.jump(ns))
 

@@ -33,6 +33,8 @@ FAILED_ONCE = {
     344: "a timeout told again to the next owner could not be explained: its start was on another timeline",
     799: "the simulated kernel clock leapt, and the simulated selector did not look",
     971: "players were heard before their process knew which matches it owns",
+    2354: "the simulation took a kernel clock that went back for time in which nobody had listened",
+    2470: "a ruling whose commit was repeated credited its incident twice",
 }
 """Seeds that showed something, and what."""
 
