@@ -1,88 +1,34 @@
-"""Time through real processes: cases from the field and hard scenarios, with scaled clocks.
+"""Clients at the deadline and what they may try, through real processes: cases from the field and hard scenarios.
 
-The cases ask for hundreds of repetitions; here there are as many as a test suite bears, several matches at once. What
-is compared are stamps and rows that the services stored, never this machine's idea of the time.
+The cases ask for hundreds of repetitions; here there are as many as a test suite bears, several matches at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import asyncpg
-import grpc
 import pytest
-import pytest_asyncio
 
-from client.errors import CallError
-from client.session import RATED
-from engine.command import Command, Decline, Draw
+from engine.command import Decline, Draw
 from engine.event import MatchEnded, TileDrawn
-from engine.seats import NORTH, SEATS, SOUTH, BySeat
+from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import DOUBLE_SIX
-from services.storage.evidence import get_time_facts
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import deal, play
-from tests.integration.test_declarations import WHO, ops
-from tests.integration.test_explain import worked_out
-from tests.processes import free_port
-from tests.proxy import Proxy, Way
+from tests.integration.timing import (
+    DRAWING,
+    FORCED,
+    in_time,
+    is_over,
+    near_the_deadline,
+    one_row,
+    reproduced,
+)
 from tests.seats import Table, eventually, new_id, scripted
-from tests.stack import Stack, stack, time_control
+from tests.stack import Stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-FORCED = deal("6|6 1|2", "0|6 0|1")
-"""North opens with the double six."""
-DRAWING = deal("0|0 0|1 0|2 1|1 1|2 2|2 0|3", "6|6 5|5", "1|3 0|6")
-"""South opens with the double six, and north has nothing to play."""
-
-
-async def reproduced(table: Table) -> None:
-    """The dispute procedure agrees with everything that was stored."""
-    connection = await table.stack.database()
-    try:
-        made = worked_out(await get_time_facts(connection, table.match_id))
-    finally:
-        await connection.close()
-    assert made.faults == []
-
-
-async def left_ms(table: Table) -> int:
-    """What the running decision has left, as a spectator is told."""
-    return (await table.view(NORTH)).prompt.clock.remaining_ms
-
-
-async def near_the_deadline(table: Table, offset_ms: float) -> None:
-    """Sleeps until so long before (or, negative, after) the deadline: the race itself."""
-    await asyncio.sleep(max(0.0, (await left_ms(table) - offset_ms) / 1000))
-
-
-async def in_time(table: Table, command: Command, decision_id: int) -> bool:
-    """Whether a command is carried out; else it must have come too late."""
-    try:
-        await table.do(command, decision_id=decision_id)
-    except CallError as error:
-        if error.reason not in ("CLOCK_EXPIRED", "MATCH_OVER"):
-            raise
-        return False
-    return True
-
-
-async def one_row(made: Stack, query: str, match_id: str) -> asyncpg.Record:
-    """The first row about a match."""
-    row = await made.pool.fetchrow(query, match_id)
-    assert row is not None
-    return row
-
-
-async def is_over(table: Table) -> bool:
-    return await table.stack.outcome(table.match_id) is not None
 
 
 async def test_fc_01_at_the_deadline_one_is_lost_and_the_other_is_never_touched(shared: Stack) -> None:
@@ -112,41 +58,6 @@ async def test_fc_01_at_the_deadline_one_is_lost_and_the_other_is_never_touched(
 
     results = await asyncio.gather(*(race(number) for number in range(24)))
     assert set(results) <= {"lost", "in time"}
-
-
-async def test_fc_05_arrival_counts_and_neither_the_way_nor_the_work(fresh: Stack) -> None:
-    """FC-05: (a) a slow line is the player's own; (b) a command that came before the deadline while the process stood
-    still is in time."""
-    slow = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
-    decision = (await slow.view(NORTH)).prompt.decision_id
-    async with (
-        Proxy("127.0.0.1", fresh.ports["game"]) as proxy,
-        grpc.aio.insecure_channel(proxy.address) as channel,
-    ):
-        await channel.channel_ready()
-        proxy.delay(Way.UP, 3)
-        request = slow.request(play(NORTH, "6|6"), decision)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await pb_grpc.MatchServiceStub(channel).Submit(request, metadata=slow.players[NORTH].metadata)
-        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    outcome = await fresh.outcome(slow.match_id)
-    assert outcome is not None
-    assert (outcome["winner"], outcome["cause"]) == ("south", "time")
-
-    busy = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
-    request = busy.request(play(NORTH, "6|6"), (await busy.view(NORTH)).prompt.decision_id)
-    await near_the_deadline(busy, 700)
-    game = fresh.processes["game"]
-    game.signal(signal.SIGSTOP)
-    sending = asyncio.create_task(busy.send(NORTH, request))
-    await asyncio.sleep(1.5)  # past the deadline
-    game.signal(signal.SIGCONT)
-    await sending
-    row = await one_row(
-        fresh, "select elapsed_ns from match_log where match_id = $1 and start_ns is not null", busy.match_id
-    )
-    assert row["elapsed_ns"] < 2_000_000_000
-    await reproduced(slow)
 
 
 async def test_fc_07_an_empty_bank_still_has_its_delay(shared: Stack) -> None:
@@ -245,59 +156,6 @@ async def test_an_illegal_command_at_the_deadline_proves_nothing(shared: Stack) 
     )
 
 
-async def test_a_slow_commit_is_nobodys_time(fresh: Stack) -> None:
-    """Scenario 40, faults 11 and 24: the database takes no rulings for two seconds. The mover is charged up to the arrival,
-    the opponent's delay begins after the commit, and the stall is kept as an incident that held the match. Another match,
-    in which nobody is to move, loses nothing either (scenario 41)."""
-    waiting = await Table.create(fresh, start=False)
-    table = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(300, 1500))
-    async with fresh.pool.acquire() as connection:
-        transaction = connection.transaction()
-        await transaction.start()
-        await connection.execute("lock table match_log in exclusive mode")
-        moving = asyncio.create_task(table.do(play(NORTH, "6|6")))
-        await asyncio.sleep(2)  # longer than delay and bank together
-        await transaction.rollback()
-    await moving
-    view = await table.view(SOUTH)
-    assert (view.prompt.clock.north_bank_ms, view.prompt.clock.south_bank_ms) == (300, 300)
-    assert view.prompt.clock.remaining_ms > 800
-    await table.do(play(SOUTH, "0|6", "6|6 line_a"))
-
-    async def noted() -> bool:
-        return bool(
-            await fresh.pool.fetchval(
-                """
-                select count(*) from incident i join incident_match m on m.incident_id = i.incident_id
-                where i.kind = 'commit_stalled' and m.match_id = $1 and m.effect = 'held'
-                """,
-                table.match_id,
-            )
-        )
-
-    await eventually(noted)
-    await waiting.start()
-    await reproduced(table)
-
-
-async def test_evidence_that_cannot_be_stored_leaves_no_outcome(fresh: Stack) -> None:
-    """Scenario 43, fault 27: the forfeit is proven, its evidence is refused: there is no outcome, and the match is held."""
-    await fresh.pool.execute("alter table clock_evidence add constraint full_up check (false) not valid")
-    table = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(100, 300))
-
-    async def held() -> bool:
-        try:
-            await table.do(play(NORTH, "6|6"), decision_id=1)
-        except CallError as error:
-            return error.reason == "MATCH_HELD"
-        return False
-
-    await eventually(held)
-    assert await fresh.outcome(table.match_id) is None
-    log = await fresh.pool.fetch("select events from match_log where match_id = $1", table.match_id)
-    assert not any("match_ended" in row["events"] for row in log)
-
-
 async def test_a_client_that_leaves_at_every_decision_gets_no_credit(shared: Stack) -> None:
     """Scenario 46, rule R24, fault 18: reloads and broken streams stop no clock; what is credited is the service's fresh."""
     table = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(1000, 500))
@@ -378,174 +236,3 @@ async def test_no_message_of_a_client_has_a_time_in_it() -> None:
     forged = pb.SubmitRequest(match_id="m", request_id=new_id())
     raw = forged.SerializeToString() + b"\xf8\x07\x01"  # field 127, a varint
     assert pb.SubmitRequest.FromString(raw).match_id == "m"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def blinking(database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Stack, Proxy]]:
-    """A stack whose game process reaches the clock through a proxy."""
-    port = free_port()
-    async with Proxy("127.0.0.1", port) as proxy:
-        extra = {
-            "game": {"CLOCK_ADDRESS": proxy.address, "HEARTBEAT_SECONDS": "0.5"},
-            "clock": {"INTERNAL_LISTEN": f"127.0.0.1:{port}"},
-        }
-        async with stack(tmp_path, database_url, extra) as made:
-            yield made, proxy
-
-
-async def test_fc_17_a_blink_of_the_link_to_the_clock_voids_nothing(blinking: tuple[Stack, Proxy]) -> None:
-    """FC-17, fault 6: 20 matches (the case asks for 100) through a 2 s hole between game and clock: no void, no charge for
-    the wait, each bank as its stamps say; both sides keep that they had lost each other."""
-    made, proxy = blinking
-    clock = asyncio.get_running_loop().time
-    began = clock()
-    tables = await asyncio.gather(
-        *(
-            Table.create(made, deals=scripted(FORCED), time_control=time_control(100_000, 500))
-            for _ in range(20)
-        )
-    )
-    proxy.swallow(Way.UP, Way.DOWN)
-    before_ns = int((clock() - began) * 1e9)
-    moving = [asyncio.create_task(table.do(play(NORTH, "6|6"))) for table in tables]
-    await asyncio.sleep(2)
-    proxy.heal()
-    await asyncio.gather(*moving)
-    assert await made.pool.fetchval("select count(*) from match_outcome") == 0
-    for table in tables:
-        row = await one_row(
-            made,
-            """
-            select start_ns, arrive_ns, charge_ns, credited_ns from match_log
-            where match_id = $1 and start_ns is not null
-            """,
-            table.match_id,
-        )
-        assert row["charge_ns"] == max(0, row["arrive_ns"] - row["start_ns"] - 500_000_000)
-        # The 2 s of waiting for the verdict are not in it.
-        assert row["arrive_ns"] - row["start_ns"] < before_ns + 1_900_000_000
-        await reproduced(table)
-
-    async def noted() -> bool:
-        rows = await made.pool.fetch("select noticed_by from incident where kind = 'clock_lost'")
-        return {row["noticed_by"].partition("/")[0] for row in rows} == {"game", "clock"}
-
-    await eventually(noted)
-
-
-async def test_fc_15_a_void_match_leaves_no_trace_on_the_ladder(fresh: Stack) -> None:
-    """FC-15: a rated match is void in its middle: no rating, no counts; the ladder is as before, byte by byte, and the match
-    is listed as void."""
-    players = await fresh.players(2)
-    clients = [await fresh.client(player) for player in players]
-    handles = await asyncio.gather(*(client.seek(RATED) for client in clients))
-    seats = {handle.seat: player for handle, player in zip(handles, players, strict=True)}
-    table = Table(fresh, handles[0].match_id, BySeat(seats[NORTH], seats[SOUTH]))
-    await table.start()
-
-    async def ladder() -> str:
-        rows = await fresh.pool.fetch("select to_jsonb(t)::text as row from rating t order by 1")
-        return json.dumps([row["row"] for row in rows])
-
-    before = await ladder()
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--match", table.match_id)
-
-    async def decided() -> bool:
-        return bool(
-            await fresh.pool.fetchval(
-                "select count(*) from rating_decision where match_id = $1", table.match_id
-            )
-        )
-
-    await eventually(decided)
-    assert await ladder() == before
-    decision = await one_row(fresh, "select * from rating_decision where match_id = $1", table.match_id)
-    assert decision["reason"] == "void"
-    listed = await table.stub.ListMyMatches(pb.ListMyMatchesRequest(), metadata=table.players[NORTH].metadata)
-    assert [match.outcome.cause for match in listed.matches] == [table_pb2.CAUSE_VOID]
-
-
-async def test_the_database_s_wall_clock_may_jump(database_url: str, tmp_path: Path) -> None:
-    """Scenario 42: for the leases an hour passes in an instant. A living process loses its matches to another, too early,
-    and nothing else: one owner writes, the match goes on, nobody is charged for it."""
-    quick = {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}
-    async with stack(tmp_path, database_url, {"game": quick, "game-1": quick}) as made:
-        await made.start("game-1")
-        table = await Table.create(made, deals=scripted(FORCED), time_control=time_control(60_000, 20_000))
-        jump = "update engine_lease set renewed_at = now() - interval '3 s', lease_until = now() - interval '1 s' where engine_id = 'game'"
-
-        async def moved() -> bool:
-            # The living process renews; the clock jumps again.
-            await made.pool.execute(jump)
-            return bool(await made.pool.fetchval("select engine_id = 'game-1' from match_owner"))
-
-        await eventually(moved)
-        # An hour back: the lease seems to hold for another hour, and that does no harm.
-        await made.pool.execute("update engine_lease set lease_until = lease_until + interval '1 hour'")
-        later = Table(made, table.match_id, table.players, game="game-1")
-
-        async def played() -> bool:
-            try:
-                await later.do(play(NORTH, "6|6"))
-            except CallError as error:
-                if error.reason not in ("TRY_AGAIN", "STALE_DECISION"):
-                    raise
-                return False
-            return True
-
-        await eventually(played)
-        await later.do(play(SOUTH, "0|6", "6|6 line_a"))
-        fences = await made.pool.fetch(
-            "select fence from match_log where match_id = $1 order by revision", table.match_id
-        )
-        assert [row["fence"] for row in fences] == sorted(row["fence"] for row in fences)
-        state = await made.state(table.match_id)
-        assert tuple(state.banks) == (60_000_000_000, 60_000_000_000)
-        await reproduced(later)
-
-
-async def test_all_players_lost_at_once_are_not_forfeited(blinking: tuple[Stack, Proxy]) -> None:
-    """Scenario 48 through the real stack: the streams of 24 players break at once, the processes are well: live time stands
-    still for everybody until they are back, and the pause is credited to the matches as what it was."""
-    made, _ = blinking
-    tables = await asyncio.gather(
-        *(Table.create(made, deals=scripted(FORCED), time_control=time_control(500, 2500)) for _ in range(12))
-    )
-    async with Proxy("127.0.0.1", made.ports["game"]) as ingress:
-
-        async def attach() -> list[grpc.aio.Channel]:
-            opened = []
-            for table in tables:
-                for seat in SEATS:
-                    channel = grpc.aio.insecure_channel(
-                        ingress.address, options=[("grpc.use_local_subchannel_pool", 1)]
-                    )
-                    call = pb_grpc.MatchServiceStub(channel).Watch(
-                        pb.WatchRequest(match_id=table.match_id), metadata=table.players[seat].metadata
-                    )
-                    await call.read()
-                    opened.append(channel)
-            return opened
-
-        first = await attach()
-        ingress.cut()
-        await made.processes["game"].event("mass_disconnect")
-        await asyncio.sleep(3.5)  # longer than delay and bank together
-        assert await made.pool.fetchval("select count(*) from match_outcome") == 0
-        second = await attach()
-        await made.processes["game"].event("mass_disconnect_over")
-        await asyncio.gather(*(table.do(play(NORTH, "6|6")) for table in tables))
-        for channel in (*first, *second):
-            await channel.close()
-    for table in tables:
-        row = await one_row(
-            made,
-            """
-            select m.effect, m.credited_ns from incident_match m join incident i on i.incident_id = m.incident_id
-            where i.kind = 'mass_disconnect' and m.match_id = $1
-            """,
-            table.match_id,
-        )
-        assert row["effect"] == "credited"
-        assert row["credited_ns"] > 3_000_000_000
-        await reproduced(table)

@@ -1,0 +1,293 @@
+"""What the services' own faults do to time, through real processes: cases from the field and hard scenarios."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from client.errors import CallError
+from client.session import RATED
+from engine.seats import NORTH, SEATS, SOUTH, BySeat
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
+from spectacularbid.match.v1 import table_pb2
+from tests.engine.tables import play
+from tests.integration.test_declarations import WHO, ops
+from tests.integration.timing import (
+    FORCED,
+    near_the_deadline,
+    one_row,
+    reproduced,
+)
+from tests.processes import free_port
+from tests.proxy import Proxy, Way
+from tests.seats import Table, eventually, scripted
+from tests.stack import Stack, stack, time_control
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_fc_05_arrival_counts_and_neither_the_way_nor_the_work(fresh: Stack) -> None:
+    """FC-05: (a) a slow line is the player's own; (b) a command that came before the deadline while the process stood
+    still is in time."""
+    slow = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
+    decision = (await slow.view(NORTH)).prompt.decision_id
+    async with (
+        Proxy("127.0.0.1", fresh.ports["game"]) as proxy,
+        grpc.aio.insecure_channel(proxy.address) as channel,
+    ):
+        await channel.channel_ready()
+        proxy.delay(Way.UP, 3)
+        request = slow.request(play(NORTH, "6|6"), decision)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await pb_grpc.MatchServiceStub(channel).Submit(request, metadata=slow.players[NORTH].metadata)
+        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    outcome = await fresh.outcome(slow.match_id)
+    assert outcome is not None
+    assert (outcome["winner"], outcome["cause"]) == ("south", "time")
+
+    busy = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
+    request = busy.request(play(NORTH, "6|6"), (await busy.view(NORTH)).prompt.decision_id)
+    await near_the_deadline(busy, 700)
+    game = fresh.processes["game"]
+    game.signal(signal.SIGSTOP)
+    sending = asyncio.create_task(busy.send(NORTH, request))
+    await asyncio.sleep(1.5)  # past the deadline
+    game.signal(signal.SIGCONT)
+    await sending
+    row = await one_row(
+        fresh, "select elapsed_ns from match_log where match_id = $1 and start_ns is not null", busy.match_id
+    )
+    assert row["elapsed_ns"] < 2_000_000_000
+    await reproduced(slow)
+
+
+async def test_a_slow_commit_is_nobodys_time(fresh: Stack) -> None:
+    """Scenario 40, faults 11 and 24: the database takes no rulings for two seconds. The mover is charged up to the arrival,
+    the opponent's delay begins after the commit, and the stall is kept as an incident that held the match. Another match,
+    in which nobody is to move, loses nothing either (scenario 41)."""
+    waiting = await Table.create(fresh, start=False)
+    table = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(300, 1500))
+    async with fresh.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("lock table match_log in exclusive mode")
+        moving = asyncio.create_task(table.do(play(NORTH, "6|6")))
+        await asyncio.sleep(2)  # longer than delay and bank together
+        await transaction.rollback()
+    await moving
+    view = await table.view(SOUTH)
+    assert (view.prompt.clock.north_bank_ms, view.prompt.clock.south_bank_ms) == (300, 300)
+    assert view.prompt.clock.remaining_ms > 800
+    await table.do(play(SOUTH, "0|6", "6|6 line_a"))
+
+    async def noted() -> bool:
+        return bool(
+            await fresh.pool.fetchval(
+                """
+                select count(*) from incident i join incident_match m on m.incident_id = i.incident_id
+                where i.kind = 'commit_stalled' and m.match_id = $1 and m.effect = 'held'
+                """,
+                table.match_id,
+            )
+        )
+
+    await eventually(noted)
+    await waiting.start()
+    await reproduced(table)
+
+
+async def test_evidence_that_cannot_be_stored_leaves_no_outcome(fresh: Stack) -> None:
+    """Scenario 43, fault 27: the forfeit is proven, its evidence is refused: there is no outcome, and the match is held."""
+    await fresh.pool.execute("alter table clock_evidence add constraint full_up check (false) not valid")
+    table = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(100, 300))
+
+    async def held() -> bool:
+        try:
+            await table.do(play(NORTH, "6|6"), decision_id=1)
+        except CallError as error:
+            return error.reason == "MATCH_HELD"
+        return False
+
+    await eventually(held)
+    assert await fresh.outcome(table.match_id) is None
+    log = await fresh.pool.fetch("select events from match_log where match_id = $1", table.match_id)
+    assert not any("match_ended" in row["events"] for row in log)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def blinking(database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Stack, Proxy]]:
+    """A stack whose game process reaches the clock through a proxy."""
+    port = free_port()
+    async with Proxy("127.0.0.1", port) as proxy:
+        extra = {
+            "game": {"CLOCK_ADDRESS": proxy.address, "HEARTBEAT_SECONDS": "0.5"},
+            "clock": {"INTERNAL_LISTEN": f"127.0.0.1:{port}"},
+        }
+        async with stack(tmp_path, database_url, extra) as made:
+            yield made, proxy
+
+
+async def test_fc_17_a_blink_of_the_link_to_the_clock_voids_nothing(blinking: tuple[Stack, Proxy]) -> None:
+    """FC-17, fault 6: 20 matches (the case asks for 100) through a 2 s hole between game and clock: no void, no charge for
+    the wait, each bank as its stamps say; both sides keep that they had lost each other."""
+    made, proxy = blinking
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    tables = await asyncio.gather(
+        *(
+            Table.create(made, deals=scripted(FORCED), time_control=time_control(100_000, 500))
+            for _ in range(20)
+        )
+    )
+    proxy.swallow(Way.UP, Way.DOWN)
+    before_ns = int((clock() - began) * 1e9)
+    moving = [asyncio.create_task(table.do(play(NORTH, "6|6"))) for table in tables]
+    await asyncio.sleep(2)
+    proxy.heal()
+    await asyncio.gather(*moving)
+    assert await made.pool.fetchval("select count(*) from match_outcome") == 0
+    for table in tables:
+        row = await one_row(
+            made,
+            """
+            select start_ns, arrive_ns, charge_ns, credited_ns from match_log
+            where match_id = $1 and start_ns is not null
+            """,
+            table.match_id,
+        )
+        assert row["charge_ns"] == max(0, row["arrive_ns"] - row["start_ns"] - 500_000_000)
+        # The 2 s of waiting for the verdict are not in it.
+        assert row["arrive_ns"] - row["start_ns"] < before_ns + 1_900_000_000
+        await reproduced(table)
+
+    async def noted() -> bool:
+        rows = await made.pool.fetch("select noticed_by from incident where kind = 'clock_lost'")
+        return {row["noticed_by"].partition("/")[0] for row in rows} == {"game", "clock"}
+
+    await eventually(noted)
+
+
+async def test_fc_15_a_void_match_leaves_no_trace_on_the_ladder(fresh: Stack) -> None:
+    """FC-15: a rated match is void in its middle: no rating, no counts; the ladder is as before, byte by byte, and the match
+    is listed as void."""
+    players = await fresh.players(2)
+    clients = [await fresh.client(player) for player in players]
+    handles = await asyncio.gather(*(client.seek(RATED) for client in clients))
+    seats = {handle.seat: player for handle, player in zip(handles, players, strict=True)}
+    table = Table(fresh, handles[0].match_id, BySeat(seats[NORTH], seats[SOUTH]))
+    await table.start()
+
+    async def ladder() -> str:
+        rows = await fresh.pool.fetch("select to_jsonb(t)::text as row from rating t order by 1")
+        return json.dumps([row["row"] for row in rows])
+
+    before = await ladder()
+    await ops(fresh, "declare", "--effect", "void", *WHO, "--match", table.match_id)
+
+    async def decided() -> bool:
+        return bool(
+            await fresh.pool.fetchval(
+                "select count(*) from rating_decision where match_id = $1", table.match_id
+            )
+        )
+
+    await eventually(decided)
+    assert await ladder() == before
+    decision = await one_row(fresh, "select * from rating_decision where match_id = $1", table.match_id)
+    assert decision["reason"] == "void"
+    listed = await table.stub.ListMyMatches(pb.ListMyMatchesRequest(), metadata=table.players[NORTH].metadata)
+    assert [match.outcome.cause for match in listed.matches] == [table_pb2.CAUSE_VOID]
+
+
+async def test_the_database_s_wall_clock_may_jump(database_url: str, tmp_path: Path) -> None:
+    """Scenario 42: for the leases an hour passes in an instant. A living process loses its matches to another, too early,
+    and nothing else: one owner writes, the match goes on, nobody is charged for it."""
+    quick = {"HEARTBEAT_SECONDS": "0.5", "LEASE_SECONDS": "2"}
+    async with stack(tmp_path, database_url, {"game": quick, "game-1": quick}) as made:
+        await made.start("game-1")
+        table = await Table.create(made, deals=scripted(FORCED), time_control=time_control(60_000, 20_000))
+        jump = "update engine_lease set renewed_at = now() - interval '3 s', lease_until = now() - interval '1 s' where engine_id = 'game'"
+
+        async def moved() -> bool:
+            # The living process renews; the clock jumps again.
+            await made.pool.execute(jump)
+            return bool(await made.pool.fetchval("select engine_id = 'game-1' from match_owner"))
+
+        await eventually(moved)
+        # An hour back: the lease seems to hold for another hour, and that does no harm.
+        await made.pool.execute("update engine_lease set lease_until = lease_until + interval '1 hour'")
+        later = Table(made, table.match_id, table.players, game="game-1")
+
+        async def played() -> bool:
+            try:
+                await later.do(play(NORTH, "6|6"))
+            except CallError as error:
+                if error.reason not in ("TRY_AGAIN", "STALE_DECISION"):
+                    raise
+                return False
+            return True
+
+        await eventually(played)
+        await later.do(play(SOUTH, "0|6", "6|6 line_a"))
+        fences = await made.pool.fetch(
+            "select fence from match_log where match_id = $1 order by revision", table.match_id
+        )
+        assert [row["fence"] for row in fences] == sorted(row["fence"] for row in fences)
+        state = await made.state(table.match_id)
+        assert tuple(state.banks) == (60_000_000_000, 60_000_000_000)
+        await reproduced(later)
+
+
+async def test_all_players_lost_at_once_are_not_forfeited(blinking: tuple[Stack, Proxy]) -> None:
+    """Scenario 48 through the real stack: the streams of 24 players break at once, the processes are well: live time stands
+    still for everybody until they are back, and the pause is credited to the matches as what it was."""
+    made, _ = blinking
+    tables = await asyncio.gather(
+        *(Table.create(made, deals=scripted(FORCED), time_control=time_control(500, 2500)) for _ in range(12))
+    )
+    async with Proxy("127.0.0.1", made.ports["game"]) as ingress:
+
+        async def attach() -> list[grpc.aio.Channel]:
+            opened = []
+            for table in tables:
+                for seat in SEATS:
+                    channel = grpc.aio.insecure_channel(
+                        ingress.address, options=[("grpc.use_local_subchannel_pool", 1)]
+                    )
+                    call = pb_grpc.MatchServiceStub(channel).Watch(
+                        pb.WatchRequest(match_id=table.match_id), metadata=table.players[seat].metadata
+                    )
+                    await call.read()
+                    opened.append(channel)
+            return opened
+
+        first = await attach()
+        ingress.cut()
+        await made.processes["game"].event("mass_disconnect")
+        await asyncio.sleep(3.5)  # longer than delay and bank together
+        assert await made.pool.fetchval("select count(*) from match_outcome") == 0
+        second = await attach()
+        await made.processes["game"].event("mass_disconnect_over")
+        await asyncio.gather(*(table.do(play(NORTH, "6|6")) for table in tables))
+        for channel in (*first, *second):
+            await channel.close()
+    for table in tables:
+        row = await one_row(
+            made,
+            """
+            select m.effect, m.credited_ns from incident_match m join incident i on i.incident_id = m.incident_id
+            where i.kind = 'mass_disconnect' and m.match_id = $1
+            """,
+            table.match_id,
+        )
+        assert row["effect"] == "credited"
+        assert row["credited_ns"] > 3_000_000_000
+        await reproduced(table)
