@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 import uuid
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-import asyncpg
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from services.common.settings import PREFIX
+from services.ops.database import WIDTH, Database, time_of, with_database
 from services.storage import declarations
 from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, UnknownMatchError
 from services.storage.incidents import Kind
 from services.storage.pool import Connection
 from services.wire.clock_messages import Policy
 
-T = TypeVar("T")
-UNREADABLE = 2
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
-Database = Annotated[str, typer.Option("--database-url", envvar=f"{PREFIX}DATABASE_URL", help="PostgreSQL.")]
 Author = Annotated[str, typer.Option(help="Who says so.")]
 Reason = Annotated[str, typer.Option(help="Why; players of void matches may be told.")]
 
@@ -52,8 +45,8 @@ def declare(
 ) -> None:
     """Declare an incident: for all matches, those of a game process, or named ones. A finished match stays as it is."""
     now = datetime.now(UTC)
-    began_at = _time(began, "--from") or now
-    ended_at = _time(ended, "--to") or (now if effect is Consequence.VOID else None)
+    began_at = time_of(began, "--from") or now
+    ended_at = time_of(ended, "--to") or (now if effect is Consequence.VOID else None)
     if ended_at is not None and ended_at < began_at:
         raise typer.BadParameter("the window ends before it begins", param_hint="--to")
     if effect is Consequence.VOID and ended_at is not None and ended_at > now:
@@ -71,7 +64,7 @@ def declare(
         await declarations.declare(connection, made, Policy().version)
 
     try:
-        _with_database(database_url, store)
+        with_database(database_url, store)
     except UnknownMatchError as unknown:
         raise typer.BadParameter(f"there is no match {unknown}", param_hint="--match") from None
     typer.echo(made.incident_id)
@@ -86,14 +79,14 @@ def close(
     ended: Annotated[str, typer.Option("--to", help="ISO time with zone; now by default.")] = "",
 ) -> None:
     """End a declared incident that still lasts."""
-    key, ended_at = _id(incident_id, "INCIDENT_ID"), _time(ended, "--to") or datetime.now(UTC)
+    key, ended_at = _id(incident_id, "INCIDENT_ID"), time_of(ended, "--to") or datetime.now(UTC)
 
     async def end(connection: Connection) -> bool:
         return await declarations.close(
             connection, key, author=_author(author), reason=_reason(reason), ended_at=ended_at
         )
 
-    if not _with_database(database_url, end):
+    if not with_database(database_url, end):
         sys.stderr.write(f"there is no declared incident {key} that lasts\n")
         raise typer.Exit(1)
 
@@ -111,7 +104,7 @@ def list_(
     async def read(connection: Connection) -> list[declarations.Listed]:
         return await declarations.list_incidents(connection, kind or list(Kind), lasting=lasting, limit=limit)
 
-    found = _with_database(database_url, read)
+    found = with_database(database_url, read)
     table = Table(box=None, pad_edge=False)
     for name in ("incident", "kind", "began", "lasted", "noticed by", "void", "credited", "reason"):
         table.add_column(name, justify="right" if name in ("lasted", "void", "credited") else "left")
@@ -129,23 +122,7 @@ def list_(
             str(each.credited),
             escape(incident.reason),
         )
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    async def run() -> T:
-        connection = await asyncpg.connect(url, timeout=10)
-        try:
-            async with connection.transaction():
-                return await work(connection)
-        finally:
-            await connection.close()
-
-    try:
-        return asyncio.run(run())
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        sys.stderr.write(f"the database does not answer as it should: {error}\n")
-        raise typer.Exit(UNREADABLE) from None
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
 
 
 def _scope(*, everything: bool, engine: str, matches: list[str]) -> Scope:
@@ -175,15 +152,3 @@ def _id(text: str, hint: str) -> str:
         return str(uuid.UUID(text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no UUID", param_hint=hint) from None
-
-
-def _time(text: str, hint: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no ISO time", param_hint=hint) from None
-    if read.tzinfo is None:
-        raise typer.BadParameter(f"{text!r} has no time zone (+00:00, Z)", param_hint=hint)
-    return read.astimezone(UTC)
