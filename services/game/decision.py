@@ -15,8 +15,8 @@ from services.game.resumption import Resumed
 from services.game.shell import Shell
 from services.storage.incidents import Effect as IncidentEffect
 from services.storage.incidents import Touched
-from services.storage.journal import Judged
-from services.wire.clock_messages import Armed, Arrival, Key, Open, OpenCause, Verdict
+from services.storage.journal import Evidence, Judged
+from services.wire.clock_messages import Armed, Arrival, Key, Open, OpenCause, Timeout, Verdict
 from services.wire.tables import Left
 
 
@@ -156,6 +156,28 @@ class OpenDecision:
         if arrival is not None:
             facts |= {"arrive_ns": arrival.arrive_ns, "read_raw_ns": arrival.read_raw_ns}
         return facts
+
+    def proof(self, proven: Timeout, arrival: Arrival | None, shell: Shell) -> Evidence:
+        """What the loss of this decision rests on; `arrival` if a command came too late."""
+        detail = {
+            **self.facts(arrival),
+            # Of the part that was proven to be lost: after a takeover that is the last owner's, on its timeline.
+            "start_ns": proven.start_ns,
+            "consumed_ns": proven.consumed_ns,
+            "deadline_ns": proven.deadline_ns,
+            "proof": proven.proof,
+            "proof_ns": proven.proof_ns,
+            "credited_ns": self.left(shell.livetime).credited_ns,
+        }
+        return shell.evidence(
+            "timeout", proven.evidence_id, detail, from_ns=proven.start_ns, to_ns=proven.proof_ns
+        )
+
+    def late_ns(self, proven: Timeout, livetime: LiveTime) -> int | None:
+        """How long after the deadline it is now; None for a deadline of an earlier owner, on another timeline."""
+        if proven.start_ns != self.opened.start_ns:
+            return None
+        return livetime.soon() - proven.deadline_ns
 
 
 def touched_by(

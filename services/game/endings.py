@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.event import Event, MatchEnded
-from engine.match import Cause, replay
+from engine.match import Cause, Outcome, replay
 from engine.seats import Seat
+from services.common.logs import Logger
 from services.game.story import Story
 from services.storage.journal import Ending, Evidence
 
@@ -34,3 +35,10 @@ def ending_of(story: Story, events: Sequence[Event], evidence: Evidence | None) 
             if row.mode in ("rated", "casual")
         ),
     )
+
+
+def log_end(log: Logger, outcome: Outcome, late_ns: int | None) -> None:
+    """One line for each match; `late_ns` nanoseconds after the deadline if it was lost on time."""
+    late = {} if late_ns is None else {"late_ns": late_ns}
+    winner = None if outcome.winner is None else outcome.winner.value
+    log.info("match_over", cause=outcome.cause.value, winner=winner, detail=outcome.detail, **late)

@@ -23,7 +23,7 @@ from services.game import limits
 from services.game.asked import Answer, Asked, held_error, parting, repeated, rule
 from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
-from services.game.endings import ending_of
+from services.game.endings import ending_of, log_end
 from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
@@ -70,6 +70,7 @@ class Room:
         self._limit_at: float | None = None
         self._answering: Asked | None = None
         self._declared = False
+        self._late_ns: int | None = None
         self._resumed = resumed
         self.leaving = False
         """Whether this process is about to leave the match to another, or has."""
@@ -207,6 +208,7 @@ class Room:
         match_id, outcome = self.story.row.match_id, self.story.state.outcome
         if outcome is not None:
             self._shell.clock.close(match_id, self.fence, outcome.cause)
+            log_end(self._log, outcome, self._late_ns)
         elif self.leaving:
             self._shell.clock.release(match_id, self.fence, self._shell.livetime.mark())
         elif not self.held:
@@ -401,24 +403,11 @@ class Room:
         """Rule 6.7, with the proof stored before the outcome."""
         decision = self._decision
         assert decision is not None, "only an open decision times out"
-        detail = {
-            **decision.facts(arrival),
-            # Of the part that was proven to be lost: after a takeover that is the last owner's, on its timeline.
-            "start_ns": proven.start_ns,
-            "consumed_ns": proven.consumed_ns,
-            "deadline_ns": proven.deadline_ns,
-            "proof": proven.proof,
-            "proof_ns": proven.proof_ns,
-            "credited_ns": decision.left(self._shell.livetime).credited_ns,
-        }
-        evidence = self._shell.evidence(
-            "timeout",
-            proven.evidence_id,
-            detail,
-            from_ns=proven.start_ns,
-            to_ns=proven.proof_ns,
-        )
+        evidence = decision.proof(proven, arrival, self._shell)
         await self._commit(expire(self.story.state), evidence=evidence)
+        self._late_ns = decision.late_ns(proven, self._shell.livetime)
+        if self._late_ns is not None:
+            self._shell.lateness.observe(self._late_ns / clock.SECOND)
 
     async def _void(
         self,
