@@ -1,8 +1,8 @@
-"""A TCP proxy that misbehaves on purpose: it delays, cuts, refuses, swallows, or loses one direction.
+"""A TCP proxy that misbehaves on purpose: it delays, holds, cuts, refuses, swallows, or loses one direction.
 
 `async with Proxy("127.0.0.1", port) as proxy:` listens on `proxy.address`. Faults apply to the connections that are
 open and to new ones, until they are changed. What has been swallowed is gone for good, so a connection that lived
-through that is of no use any more: `cut` it.
+through that is of no use any more: `cut` it. An `inspect` sees each piece before it goes on, and may keep it from doing so.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import contextlib
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 _CHUNK = 64 * 1024
 
@@ -29,6 +30,13 @@ class Way(StrEnum):
     """From the service to the client."""
 
 
+class Inspector(Protocol):
+    """Sees everything of one connection."""
+
+    def passes(self, way: Way, piece: bytes) -> bool:
+        """Whether a piece that has come goes on; else it vanishes. Called in the order of each direction."""
+
+
 @dataclass
 class Traffic:
     """What happens to the bytes of one direction."""
@@ -37,6 +45,8 @@ class Traffic:
     """Added to each piece; the order stays."""
     swallow: bool = False
     """Bytes vanish, and nobody is told."""
+    flows: asyncio.Event = field(default_factory=asyncio.Event)
+    """Clear while everything is held back; the order stays."""
     carried: int = 0
     """Bytes that came through."""
     lost: int = 0
@@ -44,12 +54,22 @@ class Traffic:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with each piece carried or lost."""
 
+    def __post_init__(self) -> None:
+        self.flows.set()
+
 
 class _Pipe:
     """One direction of one connection: read, wait, write."""
 
-    def __init__(self, traffic: Traffic, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        traffic: Traffic,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        passes: Callable[[bytes], bool],
+    ) -> None:
         self._traffic = traffic
+        self._passes = passes
         self._reader = reader
         self._writer = writer
         self._pieces: deque[tuple[float, bytes]] = deque()
@@ -65,7 +85,7 @@ class _Pipe:
         traffic = self._traffic
         while True:
             piece = await self._reader.read(_CHUNK)
-            if piece and traffic.swallow:
+            if piece and (traffic.swallow or not self._passes(piece)):
                 traffic.lost += len(piece)
                 traffic.changed.set()
                 continue
@@ -82,6 +102,7 @@ class _Pipe:
                 await self._arrived.wait()
             due, piece = self._pieces.popleft()
             await asyncio.sleep(max(0.0, due - clock()))
+            await self._traffic.flows.wait()
             if not piece:
                 # The end of a direction passes through, unless the network swallows everything.
                 if not self._traffic.swallow and self._writer.can_write_eof():
@@ -104,6 +125,8 @@ class Proxy:
         self.traffic = {way: Traffic() for way in Way}
         self.refusing = False
         """New connections are reset at once."""
+        self.inspect: Callable[[], Inspector] | None = None
+        """Makes the inspector of each new connection."""
         self.accepted = 0
         """Connections so far."""
 
@@ -137,6 +160,16 @@ class Proxy:
         """Everything of a direction takes longer."""
         self.traffic[way].delay_seconds = seconds
 
+    def hold(self, *ways: Way) -> None:
+        """Nothing of these directions comes through until `release`; nothing is lost."""
+        for way in ways:
+            self.traffic[way].flows.clear()
+
+    def release(self, *ways: Way) -> None:
+        """What was held goes on, in order."""
+        for way in ways:
+            self.traffic[way].flows.set()
+
     def swallow(self, *ways: Way) -> None:
         """Everything of these directions vanishes without a word: both together are a black hole."""
         for way in ways:
@@ -155,6 +188,7 @@ class Proxy:
             self.cut()
         for traffic in self.traffic.values():
             traffic.swallow, traffic.delay_seconds = False, 0.0
+            traffic.flows.set()
         self.refusing = False
 
     async def lost(self, way: Way) -> None:
@@ -193,10 +227,18 @@ class Proxy:
         else:
             return
         self._writers.add(up_writer)
+        inspector = None if self.inspect is None else self.inspect()
+
+        def pipe(way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> _Pipe:
+            def passes(piece: bytes) -> bool:
+                return inspector is None or inspector.passes(way, piece)
+
+            return _Pipe(self.traffic[way], source, sink, passes)
+
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_Pipe(self.traffic[Way.UP], reader, up_writer).run())
-                group.create_task(_Pipe(self.traffic[Way.DOWN], up_reader, writer).run())
+                group.create_task(pipe(Way.UP, reader, up_writer).run())
+                group.create_task(pipe(Way.DOWN, up_reader, writer).run())
         except* OSError:
             pass
         finally:

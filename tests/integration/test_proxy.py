@@ -92,3 +92,37 @@ async def test_a_cut_resets_and_new_connections_are_taken_or_refused() -> None:
             writer.write(b"again")
             assert await reader.readexactly(5) == b"again"
         assert proxy.accepted == 3
+
+
+async def test_what_is_held_comes_later_and_in_order() -> None:
+    """Nothing is lost and nothing overtakes."""
+    async with echo() as port, Proxy("127.0.0.1", port) as proxy, through(proxy) as (reader, writer):
+        proxy.hold(Way.UP)
+        writer.write(b"one")
+        await writer.drain()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.readexactly(1), 0.1)
+        writer.write(b"two")
+        proxy.release(Way.UP)
+        assert await reader.readexactly(6) == b"onetwo"
+
+
+async def test_an_inspector_sees_every_piece_and_may_keep_it() -> None:
+    """Both ways, before it goes on."""
+    seen: list[tuple[Way, bytes]] = []
+
+    class Keeps:
+        def passes(self, way: Way, piece: bytes) -> bool:
+            seen.append((way, piece))
+            return piece != b"secret"
+
+    async with echo() as port, Proxy("127.0.0.1", port) as proxy:
+        proxy.inspect = Keeps
+        async with through(proxy) as (reader, writer):
+            losing = asyncio.create_task(proxy.lost(Way.UP))
+            writer.write(b"secret")
+            await writer.drain()
+            await losing
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+    assert seen == [(Way.UP, b"secret"), (Way.UP, b"hello"), (Way.DOWN, b"hello")]
