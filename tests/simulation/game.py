@@ -30,6 +30,7 @@ from services.game.streams import Follower, watch
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2 as pb
+from tests.simulation.clockwatch import ClockWatch
 from tests.simulation.connections import Pool
 from tests.simulation.database import Database
 from tests.simulation.process import Kernel, ListeningProcess, Process
@@ -72,6 +73,7 @@ class ClockProcess(Process):
     def __init__(self, world: World, name: str, parts: Parts, saw: Callable[[str, Said], None]) -> None:
         super().__init__(world, name)
         self.keeper = parts.timekeeper(f"clock-{world.new_id()}", parts.policy, lambda: str(world.new_id()))
+        self.watch = ClockWatch(world, self.keeper)
         self.rpc = WatchedRpc(self.keeper, CollectorRegistry())
         self.rpc.saw = lambda said: saw(self.keeper.clock_id, said)
 
@@ -126,7 +128,7 @@ class GameProcess(ListeningProcess):
         self.on_failure: Callable[[], None] = lambda: None
         """Its supervisor is told that it ended by itself."""
         self.truth = truth
-        truth.watch(self)
+        self.watch = truth.watch(self)
 
     async def main(self) -> None:
         """As services.game.__main__."""
@@ -165,6 +167,10 @@ class GameProcess(ListeningProcess):
     async def _end_when_lost(self) -> None:
         await self.lease.lost.wait()
         self._stopping.set()
+
+    def _wait(self) -> None:
+        super()._wait()
+        self.watch.waits()
 
     def killed(self) -> None:
         """How long it listened is known, and the database hears that its connections are gone."""
@@ -213,6 +219,8 @@ class GameProcess(ListeningProcess):
     def _ask(self, connection: Connection, heard: Heard) -> None:
         stamp = self.live.heard()
         source = connection.source
+        if isinstance(source, Room):
+            self.watch.take_place(source)
         answer: asyncio.Future[Answer] = self.loop.create_future()
         asked = Asked(heard.command, heard.request_id, heard.payload, heard.decision_id, stamp, answer)
         answer.add_done_callback(

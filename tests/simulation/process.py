@@ -243,6 +243,8 @@ class Kernel:
         self._base_world = world.now
         self._base_raw = dice.randrange(1, 10**15)
         self._frozen = False
+        self.went_back = False
+        """Whether it ever leapt to the past: until its process looks, nothing can be said about its readings."""
 
     def read(self, at: int) -> int:
         """Its reading at an instant of the world, not before its last change."""
@@ -258,6 +260,7 @@ class Kernel:
         """It leaps; to the past, too, if that is what is wanted."""
         self._rebase()
         self._base_raw += ns
+        self.went_back |= ns < 0
 
     def run_at(self, ppm: int) -> None:
         """It runs this many millionths too fast from now on."""

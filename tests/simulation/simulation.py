@@ -64,7 +64,7 @@ class Simulation:
         self.habits = Habits()
         self.database = Database(self.world, fences=self.switches.fences)
         self.network = Network(self.world)
-        self.truth = Truth(self.world, self.database, self.switches.parts.policy)
+        self.truth = Truth(self.world, self.database)
         self.dice = self.world.dice("simulation")
         self.games: dict[str, GameProcess] = {}
         self.clocks: dict[str, ClockProcess] = {}
@@ -74,8 +74,8 @@ class Simulation:
         self.steps: dict[str, list[Callable[[], None]]] = {
             "read": self.truth.on_read,
             "stored": self.database.on_commit,
-            "said": self.truth.on_said,
-            "lost": self.truth.on_timeout,
+            "said": self.truth.verdicts.on_said,
+            "lost": self.truth.verdicts.on_timeout,
             "opened": self.truth.on_opened,
         }
         """Who wants to know of each step of a command."""
@@ -110,7 +110,7 @@ class Simulation:
         if old is not None:
             old.kill()
             self._dead.append(old)
-        clock = ClockProcess(self.world, address, self.switches.parts, self.truth.said)
+        clock = ClockProcess(self.world, address, self.switches.parts, self.truth.verdicts.said)
         self.clocks[address] = clock
         self.network.clocks[address] = clock
 
