@@ -19,6 +19,9 @@ WINDOW_PER_SECOND: Final = 50
 """Rating points by which the window widens with each second of waiting. It has no upper bound: after a minute it
 spans the whole ladder, so nobody waits without end while somebody else does."""
 
+POINT: Final = SECOND // WINDOW_PER_SECOND
+"""What a rating point is worth in nanoseconds of waiting: 20 ms."""
+
 PROVISIONAL_SIGMA: Final = 110.0
 """A player whose uncertainty is above this is provisional: her rating says little about the next match."""
 MIXED_POINTS: Final = 100
@@ -97,3 +100,15 @@ def acceptable(one: Ticket, other: Ticket, now: int) -> bool:
     # The window only widens, so the narrower one belongs to whoever came later.
     reach = window(max(0, now - max(one.since, other.since)))
     return possible(one, other) and distance(one, other) <= reach
+
+
+def worth(one: Ticket, other: Ticket, now: int) -> int:
+    """What it is worth to pair the two now, in nanoseconds of waiting; meaningful for acceptable pairs only.
+
+    What both have waited, a start of three seconds (the window's `WINDOW_START`) for each, less `POINT` for each rating
+    point between them. An acceptable pair is worth at least as much as the window of the one that waited longer, so
+    always more than nothing.
+    """
+    return (
+        2 * WINDOW_START * POINT + one.waited(now) + other.waited(now) - round(distance(one, other) * POINT)
+    )

@@ -45,6 +45,8 @@ PURE_STANDARD_LIBRARY = frozenset(
 ALLOWED_ELSEWHERE = {
     "engine.__main__": frozenset({"os"}),  # a command line ends quietly when nobody reads on
     "matchmaker.rating": frozenset({"openskill"}),  # the rating model
+    "matchmaker.crowd": frozenset({"numpy"}),  # columns of numbers: arithmetic, many at a time
+    "matchmaker.pairing": frozenset({"numpy", "rustworkx"}),  # exact matching
 }
 
 Import = tuple[str, int, str]
