@@ -97,6 +97,27 @@ class Service:
         self.guests = GuestServiceStub(self.channel)
 
 
+class Addresses:
+    """The processes of one service, of which any may be the one that answers: that one is kept to until it fails."""
+
+    def __init__(self, listed: str) -> None:
+        """`listed` is `host:port`, or several of them with commas between."""
+        self._all = tuple(part.strip() for part in listed.split(","))
+        if not all(self._all):
+            raise ValueError(f"not host:port, nor several with commas between: {listed!r}")
+        self._place = 0
+
+    @property
+    def current(self) -> str:
+        """The address to be asked now."""
+        return self._all[self._place]
+
+    def failed(self, address: str) -> None:
+        """It did not answer, or said that another process leads: the next one is asked from now on."""
+        if address == self.current:
+            self._place = (self._place + 1) % len(self._all)
+
+
 class Connections:
     """All the addresses one player talks to, with the player's token."""
 
@@ -129,6 +150,25 @@ class Connections:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
+    async def ask(
+        self,
+        addresses: Addresses,
+        method: Callable[[Service], grpc.aio.UnaryUnaryMultiCallable[Any, T]],
+        request: Any,
+    ) -> T:
+        """A unary call that is safe to repeat, to whichever process answers it. Raises CallError or UnreachableError."""
+
+        async def attempt() -> T:
+            address = addresses.current
+            try:
+                return await self._attempt(address, method, request)
+            except grpc.aio.AioRpcError as error:
+                if from_rpc(error).retryable:
+                    addresses.failed(address)
+                raise
+
+        return await persist(attempt, patience_seconds=self.patience_seconds)
+
     async def call(
         self,
         address: str,
@@ -156,15 +196,23 @@ class Connections:
         request: Any,
     ) -> T:
         async def attempt() -> T:
-            service = self.at(address)
-            try:
-                return await method(service)(request, metadata=self.metadata, timeout=ATTEMPT_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                    self.renew(address, service)
-                raise
+            return await self._attempt(address, method, request)
 
         return await persist(attempt, patience_seconds=self.patience_seconds)
+
+    async def _attempt(
+        self,
+        address: str,
+        method: Callable[[Service], grpc.aio.UnaryUnaryMultiCallable[Any, T]],
+        request: Any,
+    ) -> T:
+        service = self.at(address)
+        try:
+            return await method(service)(request, metadata=self.metadata, timeout=ATTEMPT_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                self.renew(address, service)
+            raise
 
     async def close(self) -> None:
         """Close every channel; streams on them end."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
-from client.connection import PATIENCE_SECONDS, Backoff, Connections
+from client.connection import PATIENCE_SECONDS, Addresses, Backoff, Connections
 from client.errors import UnreachableError, from_rpc
 from client.match import MatchStream, Transport
 from client.table import Player
@@ -21,7 +21,7 @@ from spectacularbid.match.v1 import match_service_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
     from types import TracebackType
 
     from client.table import TableState
@@ -32,6 +32,8 @@ RATED: Final = matchmaking_service_pb2.POOL_RATED
 CASUAL: Final = matchmaking_service_pb2.POOL_CASUAL
 
 _SEEK_SILENCE_SECONDS: Final = 30.0
+# It may last many minutes: whoever asked decides what to do meanwhile.
+_NOT_WAITED_FOR: Final = frozenset({"SEEK_COOLDOWN"})
 _PAGE_SIZE: Final = 100
 
 
@@ -69,7 +71,7 @@ async def new_guest(
     connections = Connections(None, credentials, patience_seconds=patience_seconds)
     try:
         request = guest_service_pb2.CreateGuestRequest(name=name)
-        made = await connections.call(address, lambda service: service.guests.CreateGuest, request)
+        made = await connections.ask(Addresses(address), lambda service: service.guests.CreateGuest, request)
     finally:
         await connections.close()
     return Identity(made.player_id, name, made.token, made.expires_at)
@@ -91,12 +93,18 @@ class Client:
         credentials: grpc.ChannelCredentials | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """`game_address` is where any game process answers; by default the same as matchmaking, as behind one
-        front door. `credentials` for TLS. `patience_seconds` is how long a call is repeated.
+        """`matchmaking_address` is `host:port`, or several with commas between: a leader and its standbys, of which the
+        one that leads is found. `game_address` is where any game process answers; by default the same as matchmaking,
+        as behind one front door. `credentials` for TLS. `patience_seconds` is how long a call is repeated.
         """
-        self.address = matchmaking_address
-        self.game_address = game_address or matchmaking_address
+        self._matchmaking = Addresses(matchmaking_address)
+        self.game_address = game_address or self._matchmaking.current
         self._connections = Connections(token, credentials, patience_seconds=patience_seconds)
+
+    @property
+    def address(self) -> str:
+        """Where matchmaking is asked now."""
+        return self._matchmaking.current
 
     @classmethod
     async def guest(cls, address: str, name: str, *, game_address: str | None = None) -> Self:
@@ -122,17 +130,34 @@ class Client:
         self,
         pool: matchmaking_service_pb2.Pool.ValueType = RATED,
         *,
+        lowest: int | None = None,
+        highest: int | None = None,
+        blocked: Iterable[str] = (),
         waiting: Callable[[Waiting], None] | None = None,
+        request_id: str | None = None,
     ) -> MatchHandle:
         """Wait for an opponent, for as long as it takes; `waiting` hears about the queue. Cancelling this ends the seek.
 
-        A player who has a live match gets that one.
+        Opponents rated below `lowest` or above `highest` (points of the mean), and the players `blocked`, are never
+        accepted. A lost connection, or a leader that dies, costs no waiting time: the seek goes on under its
+        `request_id`. Who gives an own one can go on with a seek after a restart of the program, for a minute. A player
+        who has a live match gets that one.
+
+        Raises CallError: SEEK_COOLDOWN when the player did not come to a match, with the time to wait in
+        `retry_after_seconds`; SEEK_CANCELLED and SEEK_REPLACED when another call ended the seek.
         """
         backoff = Backoff()
-        request = matchmaking_service_pb2.SeekRequest(request_id=str(uuid.uuid4()), pool=pool)
+        request = matchmaking_service_pb2.SeekRequest(
+            request_id=request_id or str(uuid.uuid4()),
+            pool=pool,
+            lowest_rating=lowest,
+            highest_rating=highest,
+            blocked_player_ids=blocked,
+        )
         heard = time.monotonic()
         while True:
-            service = self._connections.at(self.address)
+            address = self._matchmaking.current
+            service = self._connections.at(address)
             call = service.matchmaking.Seek(request, metadata=self._connections.metadata)
             try:
                 while True:
@@ -149,16 +174,18 @@ class Client:
                 pause = backoff.next_seconds()
             except grpc.aio.AioRpcError as problem:
                 error = from_rpc(problem)
-                if not error.retryable:
+                if not error.retryable or error.reason in _NOT_WAITED_FOR:
                     raise error from None
+                self._matchmaking.failed(address)
                 pause = backoff.next_seconds(error.retry_after_seconds)
             except TimeoutError:
-                self._connections.renew(self.address, service)
+                self._connections.renew(address, service)
+                self._matchmaking.failed(address)
                 pause = backoff.next_seconds()
             finally:
                 call.cancel()
             if time.monotonic() - heard > self._connections.patience_seconds + _SEEK_SILENCE_SECONDS:
-                raise UnreachableError(f"nobody answers at {self.address}")
+                raise UnreachableError(f"nobody answers at {address}")
             await asyncio.sleep(pause)
 
     def _handle(self, matched: matchmaking_service_pb2.Matched) -> MatchHandle:
@@ -173,7 +200,9 @@ class Client:
     async def cancel_seek(self) -> None:
         """Cancel the open seek. Raises CallError NO_SEEK, or ALREADY_MATCHED with the match in its metadata."""
         request = matchmaking_service_pb2.CancelSeekRequest()
-        await self._connections.call(self.address, lambda service: service.matchmaking.CancelSeek, request)
+        await self._connections.ask(
+            self._matchmaking, lambda service: service.matchmaking.CancelSeek, request
+        )
 
     async def create_match(self, request: match_service_pb2.CreateMatchRequest) -> MatchHandle:
         """Create an unrated match; a request id is made when there is none."""
@@ -225,8 +254,8 @@ class Client:
     async def locate(self, match_id: str) -> str:
         """Where a live match is played, as host:port; empty while it is moving. Raises CallError MATCH_NOT_FOUND."""
         request = matchmaking_service_pb2.LocateMatchRequest(match_id=match_id)
-        found = await self._connections.call(
-            self.address, lambda service: service.matchmaking.LocateMatch, request
+        found = await self._connections.ask(
+            self._matchmaking, lambda service: service.matchmaking.LocateMatch, request
         )
         return found.address
 
@@ -267,8 +296,8 @@ class Client:
         request = ladder_service_pb2.GetLeaderboardRequest()
         while len(standings) < count:
             request.page_size = min(_PAGE_SIZE, count - len(standings))
-            page = await self._connections.call(
-                self.address, lambda service: service.ladder.GetLeaderboard, request
+            page = await self._connections.ask(
+                self._matchmaking, lambda service: service.ladder.GetLeaderboard, request
             )
             standings.extend(page.standings)
             if not page.next_page_token:
@@ -279,21 +308,23 @@ class Client:
     async def standing(self, player_id: str = "") -> ladder_service_pb2.Standing:
         """A player's place on the ladder; by default the caller's."""
         request = ladder_service_pb2.GetPlayerRequest(player_id=player_id)
-        answer = await self._connections.call(self.address, lambda service: service.ladder.GetPlayer, request)
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.ladder.GetPlayer, request
+        )
         return answer.standing
 
     async def history(self, player_id: str = "", count: int = 20) -> list[ladder_service_pb2.FinishedMatch]:
         """A player's last finished matches, newest first; by default the caller's."""
         request = ladder_service_pb2.ListMatchesRequest(player_id=player_id, page_size=min(_PAGE_SIZE, count))
-        answer = await self._connections.call(
-            self.address, lambda service: service.ladder.ListMatches, request
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.ladder.ListMatches, request
         )
         return list(answer.matches)
 
     async def rating_decision(self, match_id: str) -> ladder_service_pb2.RatingDecision:
         """Whether a match was rated and why. Raises CallError NO_DECISION while it is not made."""
         request = ladder_service_pb2.GetRatingDecisionRequest(match_id=match_id)
-        answer = await self._connections.call(
-            self.address, lambda service: service.ladder.GetRatingDecision, request
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.ladder.GetRatingDecision, request
         )
         return answer.decision

@@ -32,7 +32,8 @@ from services.game.massloss import HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
 from services.game.resumption import RESUME_GRACE_SECONDS
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
-from services.wire import ladder
+from services.storage import seeks
+from services.wire import ladder, matchmaking
 from services.wire.clock_messages import Policy, VoidReason
 from services.wire.commands import STATUS
 from spectacularbid.common.v1 import error_pb2
@@ -180,6 +181,8 @@ def test_the_limits_are_those_of_the_code() -> None:
         ),
         "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
         "open seeks": _default(MatchmakingSettings, "seeks_max"),
+        "`blocked_player_ids`": f"{matchmaking.BLOCKED_MAX}",
+        "a seek remembered after its stream was lost": f"{seeks.MEMORY.total_seconds():g} s",
         "page": f"1 to {rpc.PAGE_SIZE_MAX}, {rpc.PAGE_SIZE} by default",
         "events kept for resuming": f"{story.HISTORY_MAX}",
         "`time_control.bank_ms`": f"0 to {creation.BANK_MS_MAX}",

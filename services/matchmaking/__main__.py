@@ -1,8 +1,10 @@
-"""The matchmaking process: `python -m services.matchmaking`."""
+"""The matchmaking process: `python -m services.matchmaking`; with `recompute` the audit of the ladder."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 
 from services.common import logs
 from services.common.auth import TokenIssuer
@@ -11,12 +13,15 @@ from services.common.host import Host, run_service
 from services.common.settings import SettingsError, load
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
-from services.matchmaking.lobby import Lobby
+from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
+from services.matchmaking.recompute import command as recompute_command
 from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
 from services.matchmaking.seekers import Seekers
 from services.matchmaking.settings import MatchmakingSettings
+from services.matchmaking.succession import Succession
+from services.matchmaking.waits import Waits
 from services.matchmaking.wave import Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
 from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import (
@@ -37,6 +42,7 @@ class Matchmaking:
         self._host = host
         self._settings = settings
         self._seekers = Seekers()
+        self._waits = Waits(time.monotonic_ns)
         metrics = SeekMetrics(host.registry, self._seekers)
         # An arriving game process may be what those who wait were missing.
         self._engines = Engines(host.registry, on_change=lambda: self._wave.wake())
@@ -44,6 +50,7 @@ class Matchmaking:
             host.pool,
             self._seekers,
             self._engines,
+            self._waits,
             metrics,
             period_seconds=settings.wave_period_seconds,
             patience_seconds=settings.placed_patience_seconds,
@@ -72,13 +79,17 @@ class Matchmaking:
                 holding.cancel()
 
     async def _lead(self, connection: Connection) -> None:
-        await self._lobby.open()
+        succession = Succession(self._host.pool)
+        await succession.take_over()
+        self._lobby.open()
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(succession.keep())
                 group.create_task(self._wave.run())
                 group.create_task(self._ladder.run(connection))
         finally:
             await self._lobby.close(try_again("another process takes over; try again", 0.5))
+            await succession.leave(CLOSE_SECONDS_MAX)
 
     async def _register(self) -> None:
         host, settings = self._host, self._settings
@@ -86,7 +97,7 @@ class Matchmaking:
         host.register(
             public,
             add_MatchmakingServiceServicer_to_server,
-            MatchmakingRpc(self._lobby, self._seekers, host.pool, settings),
+            MatchmakingRpc(self._lobby, self._seekers, self._waits, host.pool, settings),
             "spectacularbid.matchmaking.v1.MatchmakingService",
             ["Seek", "CancelSeek", "LocateMatch"],
         )
@@ -128,4 +139,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["recompute"]:
+        sys.exit(recompute_command(sys.argv[2:]))
     run_service(main)

@@ -15,13 +15,15 @@ from matchmaker.ticket import Ticket
 from services.common.errors import ServiceError, limit_reached, try_again
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
-from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, replaced
+from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, cooling, replaced
 from services.matchmaking.tasks import Tasks
 from services.matchmaking.wave import Wave
 from services.storage import seeks
 from services.storage.matches import PlayerRow
+from services.storage.noshows import Cooling
 from services.storage.pool import TRANSIENT, Pool
-from services.storage.seeks import LiveMatch, PoolName
+from services.storage.seeks import Ended, LiveMatch, Opened
+from services.wire.matchmaking import Wanted
 
 CLOSE_SECONDS_MAX = 5.0
 """A database that does not answer must not keep this process from trying to lead again."""
@@ -51,14 +53,12 @@ class Lobby:
         self._tasks = Tasks()
         self.is_open = False
 
-    async def open(self) -> None:
-        """Begin to take seeks. Those of whoever led before are void: their streams are gone."""
-        async with self._pool.acquire() as connection:
-            await seeks.clear_seeks(connection)
+    def open(self) -> None:
+        """Begin to take seeks."""
         self.is_open = True
 
     async def close(self, why: ServiceError) -> None:
-        """Take no more seeks and end the open ones, telling those whose match is made already."""
+        """Take no more seeks and end the open ones, which may come again; tell those whose match is made already."""
         self.is_open = False
         rows = [seeker.seek_id for seeker in self._seekers]
         self._seekers.settle_all(why)
@@ -66,19 +66,19 @@ class Lobby:
         with suppress(*TRANSIENT):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 async with self._pool.acquire() as connection:
-                    await seeks.close_seeks(connection, rows)
+                    await seeks.lose_seeks(connection, rows)
                 await self._wave.finish()
                 await self._tasks.finish()
 
     @asynccontextmanager
     async def seek(
-        self, player: PlayerRow, pool: PoolName, patience_seconds: float
+        self, player: PlayerRow, wanted: Wanted, patience_seconds: float
     ) -> AsyncIterator[Seeker | Matched]:
         """An open seek for as long as the context lasts, or the live match the player is in already.
 
         Raises ServiceError. A caller that is cancelled leaves nothing behind: the work runs on its own and is undone.
         """
-        entering = self._tasks.start(self._enter(player, pool))
+        entering = self._tasks.start(self._enter(player, wanted))
         try:
             entered = await asyncio.shield(entering)
             if isinstance(entered, LiveMatch):
@@ -92,10 +92,10 @@ class Lobby:
             self._tasks.start(self._leave(entering))
 
     async def cancel(self, player_id: str) -> None:
-        """End the player's open seek: after this returns, no match can come of it. Raises ServiceError."""
+        """End the player's seek, open or lost: after this returns, no match can come of it. Raises ServiceError."""
         await asyncio.shield(self._tasks.start(self._cancel(player_id)))
 
-    async def _enter(self, player: PlayerRow, pool: PoolName) -> Seeker | LiveMatch:
+    async def _enter(self, player: PlayerRow, wanted: Wanted) -> Seeker | LiveMatch:
         async with self._turn_of(player.player_id):
             self._check_open()
             older = self._seekers.get(player.player_id)
@@ -105,16 +105,21 @@ class Lobby:
             try:
                 if older is not None:
                     older.ending = replaced()
-                return await self._open_seek(player, pool, older)
+                return await self._open_seek(player, wanted, older)
             finally:
                 self._entering -= 1
                 if older is not None:
                     older.ending = None
 
-    async def _open_seek(self, player: PlayerRow, pool: PoolName, older: Seeker | None) -> Seeker | LiveMatch:
+    async def _open_seek(self, player: PlayerRow, wanted: Wanted, older: Seeker | None) -> Seeker | LiveMatch:
         seek_id = uuid.uuid4()
         async with self._pool.acquire() as connection:
-            opened = await seeks.open_seek(connection, player, seek_id, pool)
+            opened = await seeks.open_seek(connection, player, seek_id, wanted.pool, wanted.request_id)
+        if isinstance(opened, Ended):
+            raise cancelled() if opened.how == "cancelled" else replaced()
+        if isinstance(opened, Cooling):
+            self._metrics.cooldowns.inc()
+            raise cooling(opened)
         if older is not None:
             # A match of the older seek that was made in the meantime has told it already, or will not matter to it:
             # the newer seek is told about that match.
@@ -122,9 +127,9 @@ class Lobby:
             older.settle(replaced())
         if isinstance(opened, LiveMatch):
             return opened
-        seeker = Seeker(
-            player, pool, seek_id, Ticket(player.player_id, opened.rating, time.monotonic_ns()), opened.shown
-        )
+        if opened.resumed:
+            self._metrics.resumed.labels(wanted.pool).inc()
+        seeker = Seeker(player, wanted.pool, seek_id, _ticket(player, wanted, opened), opened.strength.shown)
         if not self.is_open:
             await self._close_row(seeker)
             self._check_open()
@@ -147,9 +152,9 @@ class Lobby:
     async def _close_row(self, seeker: Seeker) -> None:
         try:
             async with self._pool.acquire() as connection:
-                await seeks.close_seeks(connection, [seeker.seek_id])
+                await seeks.lose_seeks(connection, [seeker.seek_id])
         except TRANSIENT:
-            # Nobody can be paired through a row alone; the player's next seek replaces it.
+            # Nobody can be paired through a row alone; the player's next seek takes its place.
             return
 
     async def _cancel(self, player_id: str) -> None:
@@ -167,8 +172,11 @@ class Lobby:
     async def _cancel_row(self, player_id: str, seeker: Seeker | None) -> None:
         async with self._pool.acquire() as connection:
             deleted = await seeks.cancel_seek(connection, player_id)
-            live = None if deleted is not None else await seeks.find_live(connection, player_id)
-        if deleted is not None:
+            live = None if deleted else await seeks.find_live(connection, player_id)
+            lost = not deleted and live is None and await seeks.cancel_lost(connection, player_id)
+        if lost:
+            return
+        if deleted:
             if seeker is not None:
                 self._seekers.remove(seeker)
                 seeker.settle(cancelled())
@@ -192,6 +200,20 @@ class Lobby:
         lock = self._locks.setdefault(player_id, asyncio.Lock())
         async with lock:
             yield
+
+
+def _ticket(player: PlayerRow, wanted: Wanted, opened: Opened) -> Ticket:
+    strength = opened.strength
+    return Ticket(
+        player_id=player.player_id,
+        rating=strength.rating.mu,
+        since=time.monotonic_ns() - opened.waited_ns,
+        sigma=strength.rating.sigma,
+        recent=strength.recent,
+        lowest=wanted.lowest,
+        highest=wanted.highest,
+        blocked=wanted.blocked,
+    )
 
 
 def _end_of(seeker: Seeker) -> str:

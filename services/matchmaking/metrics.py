@@ -20,6 +20,17 @@ class SeekMetrics:
         self.seeks = Counter(
             "spectacular_bid_seeks_total", "Seeks ended, by how.", ["pool", "end"], registry=registry
         )
+        self.resumed = Counter(
+            "spectacular_bid_seeks_resumed_total",
+            "Seeks that came again after a lost stream or leader and went on waiting.",
+            ["pool"],
+            registry=registry,
+        )
+        self.cooldowns = Counter(
+            "spectacular_bid_seek_cooldowns_total",
+            "Seeks that were refused because their players did not come to a match.",
+            registry=registry,
+        )
         self.matches = Counter(
             "spectacular_bid_matches_made_total", "Matches made of two seeks.", ["pool"], registry=registry
         )
@@ -52,6 +63,7 @@ class SeekMetrics:
         for pool in POOLS:
             waiting.labels(pool).set_function(partial(seekers.count, pool))
             self.matches.labels(pool)
+            self.resumed.labels(pool)
             self.waited.labels(pool)
             self.gap.labels(pool)
             for end in SEEK_ENDS:

@@ -16,6 +16,7 @@ from services.matchmaking.lobby import Lobby
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.seekers import Matched, Seeker, Seekers
 from services.matchmaking.settings import MatchmakingSettings
+from services.matchmaking.waits import Waits
 from services.storage import ladder, matches, ownership, standings
 from services.storage.matches import PlayerRow
 from services.storage.pool import Pool
@@ -42,21 +43,24 @@ def _caller() -> PlayerRow:
 class MatchmakingRpc(MatchmakingServiceServicer):
     """Seeks of players."""
 
-    def __init__(self, lobby: Lobby, seekers: Seekers, pool: Pool, settings: MatchmakingSettings) -> None:
+    def __init__(
+        self, lobby: Lobby, seekers: Seekers, waits: Waits, pool: Pool, settings: MatchmakingSettings
+    ) -> None:
         self._lobby = lobby
         self._pool = pool
         self._seekers = seekers
+        self._waits = waits
         self._news_period = settings.news_period_seconds
         self._patience = settings.placed_patience_seconds
 
     async def Seek(self, request: pb.SeekRequest, _context: Context) -> AsyncIterator[pb.SeekResponse]:
-        pool = wire.pool_from_pb(request)
+        wanted = wire.wanted_from_pb(request)
         player = _caller()
         if player.bot:
             raise ServiceError(
                 grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING", "house bots are invited, they do not seek"
             )
-        async with self._lobby.seek(player, pool, self._patience) as seeker:
+        async with self._lobby.seek(player, wanted, self._patience) as seeker:
             if isinstance(seeker, Matched):
                 yield _matched(seeker)
                 return
@@ -70,7 +74,8 @@ class MatchmakingRpc(MatchmakingServiceServicer):
     def _waiting(self, seeker: Seeker) -> pb.SeekResponse:
         waited = seeker.ticket.waited(time.monotonic_ns())
         seeker.told_waiting = self._seekers.count(seeker.pool)
-        return wire.waiting_to_pb(waited, seeker.told_waiting, window(waited))
+        estimate = self._waits.estimate(seeker.pool, seeker.ticket.rating)
+        return wire.waiting_to_pb(waited, seeker.told_waiting, window(waited), estimate)
 
     async def CancelSeek(self, _request: pb.CancelSeekRequest, _context: Context) -> pb.CancelSeekResponse:
         await self._lobby.cancel(caller().player_id)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from uuid import UUID
 
 import grpc
@@ -12,6 +14,7 @@ import grpc
 from matchmaker.ticket import Ticket
 from services.common.errors import ServiceError
 from services.storage.matches import PlayerRow
+from services.storage.noshows import Cooling
 from services.storage.seeks import PoolName, SeatName
 
 POOLS: tuple[PoolName, ...] = ("rated", "casual")
@@ -40,6 +43,22 @@ def replaced() -> ServiceError:
 def cancelled() -> ServiceError:
     """What a seek is told when CancelSeek has ended it."""
     return ServiceError(grpc.StatusCode.CANCELLED, "SEEK_CANCELLED", "the seek was cancelled")
+
+
+def cooling(cooldown: Cooling) -> ServiceError:
+    """What a player is told who did not come to a match a moment ago."""
+    seconds = cooldown.wait.total_seconds()
+    return ServiceError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "SEEK_COOLDOWN",
+        f"Start was not pressed in {cooldown.no_shows} of the last matches; seek again in {math.ceil(seconds)} s",
+        metadata={
+            "until": cooldown.until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "match_id": cooldown.match_id,
+            "no_shows": str(cooldown.no_shows),
+        },
+        retry_after_seconds=seconds,
+    )
 
 
 class Seeker:

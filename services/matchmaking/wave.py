@@ -16,6 +16,7 @@ from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.seekers import POOLS, Matched, Seeker, Seekers
 from services.matchmaking.tasks import Tasks
+from services.matchmaking.waits import Waits
 from services.storage import seeks
 from services.storage.pool import TRANSIENT, Pool
 from services.storage.seeks import FIRST_FENCE, Created, NotCreated, Place, SeatName
@@ -35,6 +36,7 @@ class Wave:
         pool: Pool,
         seekers: Seekers,
         engines: Engines,
+        waits: Waits,
         metrics: SeekMetrics,
         *,
         period_seconds: float,
@@ -43,6 +45,7 @@ class Wave:
         self._pool = pool
         self._seekers = seekers
         self._engines = engines
+        self._waits = waits
         self._metrics = metrics
         self._period = period_seconds
         self._patience = patience_seconds
@@ -139,6 +142,7 @@ class Wave:
         now = time.monotonic_ns()
         for seeker in (north, south):
             self._seekers.remove(seeker)
+            self._waits.add(seeker.pool, seeker.ticket)
             self._metrics.waited.labels(seeker.pool).observe(seeker.ticket.waited(now) / 1e9)
         self._metrics.matches.labels(north.pool).inc()
         self._metrics.gap.labels(north.pool).observe(abs(north.ticket.rating - south.ticket.rating))
@@ -169,7 +173,7 @@ class Wave:
             async with self._pool.acquire() as connection:
                 live = await seeks.find_live(connection, seeker.player.player_id)
                 if live is not None and not gone:
-                    await seeks.close_seeks(connection, [seeker.seek_id])
+                    await seeks.lose_seeks(connection, [seeker.seek_id])
         except TRANSIENT:
             return
         if live is not None:

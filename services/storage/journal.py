@@ -78,7 +78,7 @@ class Ending:
     south_balance: int
     evidence: Evidence | None = None
     no_shows: tuple[str, ...] = ()
-    """Player ids that did not press Start in time."""
+    """Player ids that did not press Start in time. Not held against them when the service had an incident meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,11 @@ async def _end(connection: Any, entry: Entry, ending: Ending) -> None:
         )
     for player_id in ending.no_shows:
         await connection.execute(
-            "insert into no_show (match_id, player_id) values ($1, $2) on conflict do nothing",
+            """
+            insert into no_show (match_id, player_id)
+            select $1, $2 where not match_had_incident($1, clock_timestamp())
+            on conflict do nothing
+            """,
             match_id,
             player_id,
         )

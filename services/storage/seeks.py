@@ -2,23 +2,31 @@
 
 Every race is settled here: a seek can be deleted once only, by its own id, by whoever comes first (a match, a cancel, a
 newer seek, a new leader); and `live_seat` lets a player be in one live match.
+
+What was deleted without a match is remembered for a moment by the name its client gave it (`request_id`): a seek that
+was lost goes on waiting when it comes again, one that was cancelled or replaced is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final, Literal
 from uuid import UUID
 
+import asyncpg
+
 from engine.clock import BANK, DELAY, SECOND
-from matchmaker.rating import NEW
 from services.storage import matches
 from services.storage.matches import NewMatch, PlayerBusyError, PlayerRow
+from services.storage.noshows import Cooling, find_cooldown
 from services.storage.pool import Connection
+from services.storage.strengths import Strength, strength_of
 
 PoolName = Literal["rated", "casual"]
 SeatName = Literal["north", "south"]
+EndName = Literal["cancelled", "replaced"]
 
 START_LIMIT_NS: Final = 60 * SECOND
 """How long a seat has to press Start (rule 7.2)."""
@@ -26,6 +34,9 @@ CONTINUE_LIMIT_NS: Final = 30 * SECOND
 """How long a seat has to press Continue (rule 7.2)."""
 
 FIRST_FENCE: Final = 1
+
+MEMORY: Final = timedelta(seconds=60)
+"""How long a seek that ended without a match is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +58,18 @@ class LiveMatch:
 class Opened:
     """The seek is open."""
 
-    rating: float
-    """Mean of the player's rating."""
-    shown: int
-    """Shown rating in whole points; 0 without a rated match."""
+    strength: Strength
+    waited_ns: int
+    """How long it has waited already: more than nothing when it was taken up again."""
+    resumed: bool
+    """Whether it was taken up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """This very seek has ended before, and not by being lost."""
+
+    how: EndName
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +100,32 @@ class _SeeksGoneError(Exception):
 
 
 async def open_seek(
-    connection: Connection, player: PlayerRow, seek_id: UUID, pool: PoolName
-) -> Opened | LiveMatch:
-    """Open the player's seek in place of any older one, or find the live match the player is in."""
+    connection: Connection, player: PlayerRow, seek_id: UUID, pool: PoolName, request_id: str
+) -> Opened | LiveMatch | Ended | Cooling:
+    """Open the player's seek in place of any older one, or say what stands against it: the live match the player is in,
+    that this seek (by its `request_id`) was cancelled or replaced, or a cooldown; in this order.
+
+    The same seek of the same pool goes on waiting when it was lost a moment ago or is open still: it is the stream that
+    was lost then.
+    """
     async with connection.transaction():
         await matches.put_player(connection, player.player_id, player.name, bot=player.bot)
-        await connection.execute(
+        known = await _known(connection, player.player_id, request_id, pool)
+        against = known.ended or await find_cooldown(connection, player.player_id)
+        if against is not None:
+            return await find_live(connection, player.player_id) or against
+        waited = await connection.fetchval(
             """
-            insert into seek (player_id, seek_id, pool) values ($1, $2, $3)
-            on conflict (player_id) do update set seek_id = $2, pool = $3, since = clock_timestamp()
+            insert into seek (player_id, seek_id, pool, request_id, since)
+            values ($1, $2, $3, $4, coalesce($5, clock_timestamp()))
+            on conflict (player_id) do update set seek_id = $2, pool = $3, request_id = $4, since = excluded.since
+            returning clock_timestamp() - since
             """,
             player.player_id,
             seek_id,
             pool,
+            request_id,
+            known.since,
         )
         # A match that was just made holds the row of the older seek until it is committed: the insert has waited for
         # it, and this statement sees it.
@@ -101,29 +133,131 @@ async def open_seek(
         if live is not None:
             await connection.execute("delete from seek where player_id = $1", player.player_id)
             return live
-        row = await connection.fetchrow(
-            "select mu, shown from rating where player_id = $1 and rated_matches > 0", player.player_id
+        if known.replaces:
+            await _remember_replaced(connection, player.player_id, known)
+        elif known.since is not None:
+            await connection.execute("delete from seek_memory where player_id = $1", player.player_id)
+        return Opened(
+            strength=await strength_of(connection, player.player_id),
+            waited_ns=max(0, waited // timedelta(microseconds=1) * 1000),
+            resumed=known.since is not None,
         )
-        return Opened(NEW.mu, 0) if row is None else Opened(row["mu"], row["shown"])
 
 
-async def close_seeks(connection: Connection, seek_ids: Sequence[UUID]) -> None:
-    """Delete these very seeks; those that are gone already are no error."""
-    await connection.execute("delete from seek where seek_id = any($1::uuid[])", seek_ids)
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a player's seeks before a new one."""
+
+    since: datetime | None = None
+    """When the waiting began that is gone on with."""
+    ended: Ended | None = None
+    older: asyncpg.Record | None = None
+    replaces: bool = False
+    """Whether the open seek is another one."""
 
 
-async def cancel_seek(connection: Connection, player_id: str) -> UUID | None:
-    """Delete the player's open seek, whichever it is; its id, or None when there is none. Once deleted, no match can
-    come of it."""
-    seek_id: UUID | None = await connection.fetchval(
-        "delete from seek where player_id = $1 returning seek_id", player_id
+async def _known(connection: Connection, player_id: str, request_id: str, pool: PoolName) -> _Known:
+    # Waits for a match that is being made of it.
+    older = await connection.fetchrow(
+        "select request_id, pool, since from seek where player_id = $1 for update", player_id
     )
-    return seek_id
+    if older is not None and older["request_id"] == request_id:
+        return _Known(since=older["since"] if older["pool"] == pool else None)
+    replaces = older is not None and older["request_id"] is not None
+    past = await connection.fetchrow(
+        """
+        select pool, since, how from seek_memory
+        where player_id = $1 and request_id = $2 and ended_at > clock_timestamp() - $3::interval
+        """,
+        player_id,
+        request_id,
+        MEMORY,
+    )
+    if past is None:
+        return _Known(older=older, replaces=replaces)
+    if past["how"] != "lost":
+        return _Known(ended=Ended(past["how"]))
+    return _Known(since=past["since"] if past["pool"] == pool else None, older=older, replaces=replaces)
 
 
-async def clear_seeks(connection: Connection) -> int:
-    """Delete every seek: nobody waits for them any more. How many there were."""
-    return int((await connection.execute("delete from seek")).rpartition(" ")[2])
+async def _remember_replaced(connection: Connection, player_id: str, known: _Known) -> None:
+    assert known.older is not None
+    await connection.execute(
+        """
+        insert into seek_memory (player_id, request_id, pool, since, how) values ($1, $2, $3, $4, 'replaced')
+        on conflict (player_id) do update
+        set request_id = excluded.request_id, pool = excluded.pool, since = excluded.since, how = excluded.how,
+            ended_at = excluded.ended_at
+        """,
+        player_id,
+        *known.older.values(),
+    )
+
+
+_REMEMBER = """
+    insert into seek_memory (player_id, request_id, pool, since, how)
+    select player_id, request_id, pool, since, '{how}' from gone where request_id is not null
+    on conflict (player_id) do update
+    set request_id = excluded.request_id, pool = excluded.pool, since = excluded.since, how = excluded.how,
+        ended_at = excluded.ended_at
+"""
+
+
+async def lose_seeks(connection: Connection, seek_ids: Sequence[UUID]) -> None:
+    """Close these very seeks, whose streams are gone; those that are gone already are no error. They may come again."""
+    await connection.execute(
+        f"with gone as (delete from seek where seek_id = any($1::uuid[]) returning *) {_REMEMBER.format(how='lost')}",  # noqa: S608
+        seek_ids,
+    )
+
+
+async def lose_all_seeks(connection: Connection) -> int:
+    """Close every seek: whoever led before has no streams any more. They may come again. How many there were."""
+    return int(
+        await connection.fetchval(
+            f"""
+            with gone as (delete from seek returning *), kept as ({_REMEMBER.format(how="lost")})
+            select count(*) from gone
+            """  # noqa: S608
+        )
+    )
+
+
+async def cancel_seek(connection: Connection, player_id: str) -> bool:
+    """Delete the player's open seek, whichever it is; False when there is none. Once deleted, no match can come of it,
+    nor will it open again."""
+    return bool(
+        await connection.fetchval(
+            f"""
+            with gone as (delete from seek where player_id = $1 returning *),
+                 kept as ({_REMEMBER.format(how="cancelled")})
+            select count(*) from gone
+            """,  # noqa: S608
+            player_id,
+        )
+    )
+
+
+async def cancel_lost(connection: Connection, player_id: str) -> bool:
+    """Forbid the player's lost seek to come again; False when there is none."""
+    return bool(
+        await connection.fetchval(
+            """
+            update seek_memory set how = 'cancelled'
+            where player_id = $1 and how = 'lost' and ended_at > clock_timestamp() - $2::interval
+            returning true
+            """,
+            player_id,
+            MEMORY,
+        )
+    )
+
+
+async def forget_seeks(connection: Connection) -> None:
+    """Delete what is too old to be remembered."""
+    await connection.execute(
+        "delete from seek_memory where ended_at <= clock_timestamp() - $1::interval", MEMORY
+    )
 
 
 async def create_match(

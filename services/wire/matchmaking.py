@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from engine.seats import Seat
+from matchmaker.estimate import Estimate
+from services.common.auth import PLAYER_ID
 from services.common.errors import malformed
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
@@ -16,6 +18,11 @@ from spectacularbid.identity.v1 import guest_service_pb2 as identity_pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
 from spectacularbid.match.v1 import table_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as pb
+
+BLOCKED_MAX: Final = 100
+"""Players that a seek may refuse."""
+RATING_MAX: Final = 100_000
+"""Ratings that a seek may name are at most this far from 0."""
 
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")
 _POOLS: Final[Mapping[int, PoolName]] = {
@@ -50,22 +57,70 @@ class Load:
     accepting: bool
 
 
-def pool_from_pb(request: pb.SeekRequest) -> PoolName:
-    """The pool a seek is for. Raises ServiceError naming the field at fault."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a seek is for."""
+
+    request_id: str
+    pool: PoolName
+    lowest: int | None
+    """The lowest rating of an opponent that is accepted, in points of the mean; None for any."""
+    highest: int | None
+    blocked: frozenset[str]
+    """Players who are never accepted."""
+
+
+def wanted_from_pb(request: pb.SeekRequest) -> Wanted:
+    """What a seek is for. Raises ServiceError naming the field at fault."""
     if not _REQUEST_ID.match(request.request_id):
         raise malformed("request_id: must be 1 to 64 visible ASCII characters")
     if request.pool not in _POOLS:
         raise malformed(f"pool: {request.pool} is no pool")
-    return _POOLS[request.pool]
+    lowest = _limit(request, "lowest_rating")
+    highest = _limit(request, "highest_rating")
+    if lowest is not None and highest is not None and lowest > highest:
+        raise malformed("highest_rating: must not be below lowest_rating")
+    return Wanted(
+        request.request_id, _POOLS[request.pool], lowest, highest, _blocked(request.blocked_player_ids)
+    )
 
 
-def waiting_to_pb(waited_ns: int, players_waiting: int, rating_window: int) -> pb.SeekResponse:
+def _limit(request: pb.SeekRequest, field: Literal["lowest_rating", "highest_rating"]) -> int | None:
+    if not request.HasField(field):
+        return None
+    points: int = getattr(request, field)
+    if abs(points) > RATING_MAX:
+        raise malformed(f"{field}: must be -{RATING_MAX} to {RATING_MAX}")
+    return points
+
+
+def _blocked(player_ids: Iterable[str]) -> frozenset[str]:
+    blocked = frozenset(player_ids)
+    if len(blocked) > BLOCKED_MAX:
+        raise malformed(f"blocked_player_ids: must be at most {BLOCKED_MAX}")
+    for player_id in blocked:
+        if not PLAYER_ID.match(player_id):
+            raise malformed("blocked_player_ids: must be player ids")
+    return blocked
+
+
+def waiting_to_pb(
+    waited_ns: int, players_waiting: int, rating_window: int, estimate: Estimate | None
+) -> pb.SeekResponse:
     """Queue facts; what does not fit the message is told as the largest value that does."""
     return pb.SeekResponse(
         waiting=pb.Waiting(
             waited_ms=waited_ns // 1_000_000,
             players_waiting=players_waiting,
             rating_window=min(rating_window, 2**31 - 1),
+            estimate=None
+            if estimate is None
+            else pb.WaitEstimate(
+                median_ms=estimate.median // 1_000_000,
+                most_ms=estimate.most // 1_000_000,
+                basis=estimate.basis,
+                similar_rating=estimate.similar,
+            ),
         )
     )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from client.errors import CallError
 from client.session import CASUAL, RATED
 from engine.command import Bid, Command, Continue, Draw, Resign, Start
 from engine.seats import NORTH, SEATS, SOUTH, BySeat, Seat
@@ -16,7 +19,7 @@ from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Pool
 from tests.engine.tables import deal, play
 from tests.integration.rounds import find_round
 from tests.seats import Table, ends, eventually, scripted
-from tests.stack import Stack, time_control
+from tests.stack import Player, Stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -89,19 +92,14 @@ async def test_the_first_press_does_not_prolong_the_start_limit(shared: Stack) -
 @pytest.mark.parametrize("pool", [RATED, CASUAL])
 async def test_a_no_show_is_recorded_when_the_ladder_had_called(own: Stack, pool: Pool.ValueType) -> None:
     """Rule 7.2, in matches of matchmaking: the no-show is recorded against the seat; the match is not rated."""
-    players = await own.players(2)
-    clients = [await own.client(player) for player in players]
-    handles = await asyncio.gather(*(client.seek(pool) for client in clients))
-    by_seat = {handle.seat: player for handle, player in zip(handles, players, strict=True)}
-    table = Table(own, handles[0].match_id, BySeat(by_seat[NORTH], by_seat[SOUTH]))
-    await table.do(Start(SOUTH))
-    # The real limit is a minute: shortened where it is stored, and read anew by a restarted process.
-    await own.pool.execute("update match set start_limit_ns = 100000000 where match_id = $1", table.match_id)
-    own.processes["game"].kill()
-    await own.start("game")
-    await table.until_over()
+    async with hurried(own):
+        table = await called(own, pool)
+        await table.do(Start(SOUTH))
+        await table.until_over()
     rows = await own.pool.fetch("select player_id from no_show where match_id = $1", table.match_id)
     assert [row["player_id"] for row in rows] == [table.players.north.player_id]
+    assert await refusal_of_a_seek(own, table.players.north) == "SEEK_COOLDOWN"
+    assert await refusal_of_a_seek(own, table.players.south) is None
     ladder = ladder_service_pb2_grpc.LadderServiceStub(own.channel("matchmaking"))
 
     async def decided() -> bool:
@@ -117,8 +115,63 @@ async def test_a_no_show_is_recorded_when_the_ladder_had_called(own: Stack, pool
         metadata=table.players.south.metadata,
     )
     assert not answer.decision.rated
-    ids = [player.player_id for player in players]
+    ids = [player.player_id for player in table.players]
     assert await own.pool.fetchval("select count(*) from rating where player_id = any($1)", ids) == 0
+
+
+async def test_nobody_is_blamed_for_a_match_whose_process_was_gone(own: Stack) -> None:
+    """The game process dies while both are awaited: the match is cancelled after its limit, and no no-show is recorded."""
+    async with hurried(own):
+        table = await called(own, RATED)
+        own.processes["game"].kill()
+        await own.start("game")
+        await table.until_over()
+    outcome = await own.outcome(table.match_id)
+    assert outcome is not None
+    assert (outcome["cause"], outcome["detail"]) == ("cancelled", "north south")
+    assert await own.pool.fetchval("select count(*) from no_show where match_id = $1", table.match_id) == 0
+    for player in table.players:
+        assert await refusal_of_a_seek(own, player) is None
+
+
+@asynccontextmanager
+async def hurried(made: Stack) -> AsyncIterator[None]:
+    """Matches of matchmaking have another limit for Start, which is a minute in every configuration."""
+    await made.pool.execute(
+        """
+        create function hurry() returns trigger language plpgsql as $$
+        begin new.start_limit_ns := 2500000000; return new; end $$;
+        create trigger hurry before insert on match for each row execute function hurry()
+        """
+    )
+    try:
+        yield
+    finally:
+        await made.pool.execute("drop function hurry cascade")
+
+
+async def called(made: Stack, pool: Pool.ValueType) -> Table:
+    """A match that matchmaking has called two players to."""
+    players = await made.players(2)
+    clients = [await made.client(player) for player in players]
+    handles = await asyncio.gather(*(client.seek(pool) for client in clients))
+    by_seat = {handle.seat: player for handle, player in zip(handles, players, strict=True)}
+    return Table(made, handles[0].match_id, BySeat(by_seat[NORTH], by_seat[SOUTH]))
+
+
+async def refusal_of_a_seek(made: Stack, player: Player) -> str | None:
+    """Why the player may not seek; None when she waits. The seek is cancelled."""
+    client = await made.client(player)
+    waits = asyncio.Event()
+    seeking = asyncio.create_task(client.seek(waiting=lambda _: waits.set()))
+    waiting = asyncio.create_task(waits.wait())
+    await asyncio.wait({seeking, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not seeking.done():
+        await client.cancel_seek()
+    with pytest.raises(CallError) as error:
+        await seeking
+    return None if error.value.reason == "SEEK_CANCELLED" else error.value.reason
 
 
 # Between rounds.

@@ -33,7 +33,7 @@ async def new_match(house: House, north: str, south: str, pool: seeks.PoolName =
         for name in (north, south):
             player = PlayerRow(f"player-{name}", name, bot=False)
             seek_id = uuid.uuid4()
-            assert isinstance(await seeks.open_seek(connection, player, seek_id, pool), Opened)
+            assert isinstance(await seeks.open_seek(connection, player, seek_id, pool, str(seek_id)), Opened)
             places.append(Place(player.player_id, seek_id))
         made = await seeks.create_match(connection, match_id, pool, places[0], places[1], "game-1")
     assert made == Created()

@@ -1,0 +1,59 @@
+-- migrate:up
+
+-- Seeks that outlive their streams for a moment, who led when, and what excuses a no-show.
+
+-- What the client calls its seek: coming again under this name, it goes on waiting. Null: made by an older release.
+alter table seek add column request_id text;
+
+-- The last seek of a player that ended without a match, one a player. Nobody is paired through it: `lost` can be taken
+-- up again under its name and keeps its waiting time; the others say that it is over.
+create table seek_memory (
+    player_id text primary key references player,
+    request_id text not null,
+    pool text not null check (pool in ('rated', 'casual')),
+    since timestamptz not null,
+    how text not null check (how in ('lost', 'cancelled', 'replaced')),
+    ended_at timestamptz not null default clock_timestamp()
+);
+create index seek_memory_age on seek_memory (ended_at);
+
+-- Who leads matchmaking, or led last, and when it was last known to be there. The lock decides who leads; this says
+-- for how long nobody did.
+create table lead (
+    one boolean primary key default true check (one),
+    leader_id uuid not null,
+    renewed_at timestamptz not null default clock_timestamp(),
+    -- Set by a leader that has left in order.
+    left_at timestamptz
+);
+
+create index no_show_player on no_show (player_id, at);
+create index incident_end on incident (ended_at);
+
+-- Whether the service itself was in trouble between the creation of a match and `until`, so that nobody can be blamed
+-- for not having been there. Counts: what touched the match; what happened to its process; what concerns everybody.
+-- A process that did not listen for less than a second, with nothing credited, kept nobody from pressing Start.
+create function match_had_incident(the_match uuid, until timestamptz) returns boolean language sql stable as $$
+    select exists (
+        select from incident_match x where x.match_id = the_match
+    ) or exists (
+        select
+        from match m
+        left join match_owner o on o.match_id = m.match_id
+        join incident i on i.began_at < until and (i.ended_at is null or i.ended_at > m.created_at)
+        where m.match_id = the_match
+          and (i.kind <> 'stall' or i.ended_at - i.began_at >= interval '1 second')
+          and case
+              when i.kind in ('mass_disconnect', 'commit_stalled') then true
+              when i.detail ->> 'scope' = 'matches' then i.detail -> 'matches' ? m.match_id::text
+              else i.engine_id is null or i.engine_id = o.engine_id
+          end
+    )
+$$;
+
+-- migrate:down
+
+drop function match_had_incident;
+drop index incident_end, no_show_player;
+drop table lead, seek_memory;
+alter table seek drop column request_id;
