@@ -35,7 +35,7 @@ async def main() -> None:
         incidents = IncidentLog()
         rpc = ClockRpc(keeper, host.registry, Keeping(incidents, keeper.clock_id, keeper.policy.version))
         server = await host.internal_server()
-        host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern"])
+        host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern", "Watch"])
         host.on_drain(rpc.drain)
         # What lives from here on is small and short-lived; the rest need not be looked through again.
         gc.collect()

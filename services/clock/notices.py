@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.clock.owner import Owner
 from services.clock.witness import Report
+from services.wire.clock_news import IncidentMatch, IncidentTold
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,21 @@ def of_lost_session(incident_id: str, owner: Owner, now: int, *, restarted: bool
         reason="the engine came back under another incarnation" if restarted else "the session was lost",
         detail={"matches": len(owner.matches), "restarted": restarted},
     )
+
+
+def told_of(notice: Notice) -> Iterator[IncidentTold | IncidentMatch]:
+    """The same for those who look on."""
+    if notice.kind:
+        yield IncidentTold(
+            notice.incident_id,
+            notice.kind,
+            notice.incarnation,
+            notice.timeline_id,
+            notice.from_ns,
+            notice.to_ns,
+            notice.lasted_ns,
+            notice.reason,
+            json.dumps(notice.detail),
+        )
+    if notice.voided:
+        yield IncidentMatch(notice.incident_id, notice.voided)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -15,11 +15,14 @@ from prometheus_client import CollectorRegistry
 from services.clock.alarm import Alarm
 from services.clock.keeping import Keeping
 from services.clock.metrics import ClockMetrics
+from services.clock.notices import told_of
 from services.clock.timekeeper import Hangup, Said, Timekeeper
+from services.clock.watchers import Watchers
 from services.common.errors import malformed, try_again
 from services.common.logs import get_logger
 from services.wire import clock as wire
 from services.wire import clock_messages as m
+from services.wire.clock_news import Bulletin, News, SessionLost, bulletin_to_pb
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
 from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import ClockServiceServicer
 
@@ -65,6 +68,9 @@ class ClockRpc(ClockServiceServicer):
         self._metrics = ClockMetrics(registry, keeper)
         self._alarm = Alarm(keeper, time.monotonic_ns, self._publish, self._metrics.rang)
         self._outboxes: dict[str, _Outbox] = {}
+        self._attached: dict[str, m.Hello] = {}
+        """Whose session it is, by its name, until its end has been told."""
+        self._watchers = Watchers(registry)
         self._draining = False
         self._empty = asyncio.Event()
         self._log = get_logger()
@@ -93,6 +99,23 @@ class ClockRpc(ClockServiceServicer):
                 await listening
             self._leave(name)
 
+    # A coroutine that writes, not an iterator that yields: it must be able to leave a write that gets stuck.
+    async def Watch(  # type: ignore[override]
+        self,
+        request: pb.WatchRequest,  # noqa: ARG002 - nothing to choose from
+        context: grpc.aio.ServicerContext[Any, Any],
+    ) -> None:
+        """News for somebody who looks on."""
+        if self._draining:
+            raise try_again("this clock stops")
+
+        async def write(news: Sequence[News]) -> None:
+            keeper = self._keeper
+            bulletin = Bulletin(keeper.clock_id, keeper.sessions, keeper.matches, tuple(news))
+            await context.write(bulletin_to_pb(bulletin))
+
+        await self._watchers.follow(write)
+
     async def drain(self) -> None:
         """Tell every engine to attach elsewhere and wait a moment for that."""
         self._draining = True
@@ -105,6 +128,7 @@ class ClockRpc(ClockServiceServicer):
                     await self._empty.wait()
         for outbox in self._outboxes.values():
             outbox.end()
+        self._watchers.end()
 
     async def _listen(self, name: str, requests: AsyncIterator[pb.GovernRequest], peer: str) -> None:
         attached = False
@@ -119,6 +143,7 @@ class ClockRpc(ClockServiceServicer):
                     raise malformed("a session begins with its only Hello")
                 if isinstance(message, m.Hello):
                     attached = True
+                    self._attached[name] = message
                     self._log.info(
                         "engine_attached",
                         engine_id=message.engine_id,
@@ -139,6 +164,8 @@ class ClockRpc(ClockServiceServicer):
         now = time.monotonic_ns()
         for notice in self._keeper.take_notices():
             self._metrics.noticed(notice)
+            for happened in told_of(notice):
+                self._watchers.tell(notice.engine_id, happened)
             if notice.kind:
                 self._log.warning(
                     "incident",
@@ -155,11 +182,14 @@ class ClockRpc(ClockServiceServicer):
             outbox = self._outboxes.get(name)
             if isinstance(message, Hangup):
                 self._log.warning("engine_hung_up", session_id=name, reason=message.reason)
+                self._tell_lost(name, message.reason)
                 if outbox is not None:
                     outbox.end()
                 continue
             if outbox is not None:
                 outbox.put(message)
+            if isinstance(message, m.Void | m.Mismatch | m.Timeout) and name in self._attached:
+                self._watchers.tell(self._attached[name].engine_id, message)
             if isinstance(message, m.Void | m.Mismatch | m.Stale | m.Timeout):
                 self._log_finding(name, message)
 
@@ -195,5 +225,11 @@ class ClockRpc(ClockServiceServicer):
         self._keeper.detach(name, time.monotonic_ns())
         self._alarm.rearm()
         self._log.info("engine_detached", session_id=name)
+        self._tell_lost(name, "this clock stops" if self._draining else "the stream has ended")
         if not self._outboxes:
             self._empty.set()
+
+    def _tell_lost(self, name: str, reason: str) -> None:
+        hello = self._attached.pop(name, None)
+        if hello is not None:
+            self._watchers.tell(hello.engine_id, SessionLost(hello.incarnation, name, reason))
