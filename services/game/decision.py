@@ -97,10 +97,7 @@ class OpenDecision:
         ]
         stalled_ns = sum(each.credited_ns for each in touched)
         if self.resumed is not None:
-            rest_ns = max(0, credited_ns - stalled_ns)
-            touched.append(
-                Touched(self.resumed.incident, effect if rest_ns else IncidentEffect.CONTINUED, rest_ns)
-            )
+            touched += self.resumed.touched(max(0, credited_ns - stalled_ns), effect)
         return tuple(touched)
 
     def arrival(self, asked: Asked, effect: Effect) -> Arrival:

@@ -26,7 +26,7 @@ from services.game.decision import OpenDecision, touched_by
 from services.game.endings import ending_of, log_end
 from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
-from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
+from services.game.resumption import RESUME_GRACE_NS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
 from services.storage.incidents import Effect, Incident, Touched
@@ -227,7 +227,7 @@ class Room:
         if self._resumed is None or state.to_act is None:
             return
         decider = self.story.audience_at(state.to_act)
-        until = asyncio.get_running_loop().time() + RESUME_GRACE_SECONDS
+        until = asyncio.get_running_loop().time() + RESUME_GRACE_NS / clock.SECOND
         while not (self.listeners.present(decider) or self._inbox or self.leaving):
             if not await self._inbox.changes(until):
                 return
@@ -378,6 +378,7 @@ class Room:
         story = self.story
         state = story.state
         self._decision = None
+        resumed = self._resumed if cause is OpenCause.RESUME else None
         limit_ns = limits.limit_ns(story.row, state)
         if limit_ns is None:
             self._limit_at = None
@@ -386,7 +387,6 @@ class Room:
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)
             now = self._shell.livetime.starting()
-            resumed = self._resumed if cause is OpenCause.RESUME else None
             self._decision = OpenDecision.begin(
                 state, key, cause, now, credited_total_ns=story.credited_ns, resumed=resumed
             )

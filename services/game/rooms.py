@@ -16,7 +16,7 @@ from services.game.room import Room
 from services.game.shell import Shell
 from services.game.story import Story
 from services.storage import matches, ownership
-from services.storage.incidents import Effect, Incident, Kind, Touched, put_touched
+from services.storage.incidents import Effect, Incident, Kind, Touched, outages_of_turns, put_touched
 from services.storage.ownership import TakenUp
 from services.storage.pool import TRANSIENT, Connection, Pool
 
@@ -176,16 +176,23 @@ class Rooms:
 
     async def _record(self, connection: Connection, taken: list[TakenUp]) -> None:
         """One incident for each owner that is gone, stored with the new ownership."""
+        if not taken:
+            return
         incidents: dict[tuple[str, bool], Incident] = {}
         for match in taken:
             key = (match.from_engine, match.planned)
             if key not in incidents:
                 incidents[key] = self._incident(match)
+        earlier = await outages_of_turns(connection, [match.match_id for match in taken])
+        touches = []
         for match in taken:
             incident = incidents[match.from_engine, match.planned]
-            await put_touched(connection, match.match_id, [Touched(incident, Effect.CONTINUED)])
+            touches.append((match.match_id, Touched(incident, Effect.CONTINUED)))
             # Before the commit: from then on, whoever asks for the match has it opened.
-            self._resumed[match.match_id, match.fence] = Resumed(match.gap_ns, incident)
+            resumed = Resumed(match.gap_ns, incident, earlier.get(match.match_id, ()))
+            self._resumed[match.match_id, match.fence] = resumed
+        # All at once: one match after another is what makes taking up hundreds slow.
+        await put_touched(connection, touches)
 
     def _incident(self, match: TakenUp) -> Incident:
         incarnation = self._shell.incarnation
@@ -194,6 +201,7 @@ class Rooms:
             f"game/{incarnation.engine_id}",
             match.gap_ns,
             self._shell.policy.version,
+            ended_at=match.at,
             engine_id=match.from_engine,
             reason=f"taken up by {incarnation.engine_id}",
             detail=json.dumps({"incarnation": incarnation.name, "gap_ns": match.gap_ns}),

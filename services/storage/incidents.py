@@ -62,9 +62,17 @@ class Incident:
     """JSON."""
 
     @staticmethod
-    def lasting(kind: Kind, noticed_by: str, size_ns: int, policy_version: str, **more: object) -> Incident:
-        """An incident that is over now and lasted `size_ns`."""
-        ended = datetime.now(UTC)
+    def lasting(
+        kind: Kind,
+        noticed_by: str,
+        size_ns: int,
+        policy_version: str,
+        *,
+        ended_at: datetime | None = None,
+        **more: object,
+    ) -> Incident:
+        """An incident that lasted `size_ns` and is over since `ended_at`, now if that is not said."""
+        ended = ended_at or datetime.now(UTC)
         return Incident(
             **{  # type: ignore[arg-type]
                 "incident_id": str(uuid.uuid4()),
@@ -75,6 +83,15 @@ class Incident:
                 "policy_version": policy_version,
                 **more,
             }
+        )
+
+    @property
+    def lasted_ns(self) -> int:
+        """How long it lasted, to the microsecond; 0 while it does."""
+        return (
+            0
+            if self.ended_at is None
+            else (self.ended_at - self.began_at) // timedelta(microseconds=1) * 1000
         )
 
 
@@ -89,6 +106,8 @@ class Touched:
 
 async def put_incidents(connection: Connection | Pool, incidents: Iterable[Incident]) -> None:
     """Stores incidents; those already stored stay as they are."""
+    # In one order for everybody: two transactions that store the same ones wait for each other and never in a circle.
+    ordered = sorted({each.incident_id: each for each in incidents}.items())
     await connection.executemany(
         """
         insert into incident (incident_id, kind, noticed_by, engine_id, incarnation, clock_id, timeline_id, from_ns,
@@ -113,23 +132,27 @@ async def put_incidents(connection: Connection | Pool, incidents: Iterable[Incid
                 incident.reason,
                 incident.detail,
             )
-            for incident in incidents
+            for _, incident in ordered
         ],
     )
 
 
-async def put_touched(connection: Connection | Pool, match_id: str, touched: Sequence[Touched]) -> None:
-    """Stores what incidents did to a match; the incidents first, since everything rests on them."""
-    await put_incidents(connection, [each.incident for each in touched])
+async def put_touched(connection: Connection | Pool, touches: Sequence[tuple[str, Touched]]) -> None:
+    """Stores what incidents did to matches, given by their ids; the incidents first, since everything rests on them.
+
+    What the same incident did to the same match before stays: credits add up, and going on takes no effect back.
+    """
+    await put_incidents(connection, [each.incident for _, each in touches])
     await connection.executemany(
         """
         insert into incident_match (incident_id, match_id, effect, credited_ns) values ($1, $2, $3, $4)
         on conflict (incident_id, match_id) do update
-        set effect = excluded.effect, credited_ns = incident_match.credited_ns + excluded.credited_ns
+        set effect = case when excluded.effect = 'continued' then incident_match.effect else excluded.effect end,
+            credited_ns = incident_match.credited_ns + excluded.credited_ns
         """,
         [
             (uuid.UUID(each.incident.incident_id), uuid.UUID(match_id), each.effect.value, each.credited_ns)
-            for each in touched
+            for match_id, each in touches
         ],
     )
 
@@ -147,3 +170,25 @@ async def put_touches(connection: Connection | Pool, touches: Sequence[tuple[str
             for incident_id, match_id, effect in touches
         ],
     )
+
+
+async def outages_of_turns(
+    connection: Connection | Pool, match_ids: Sequence[str]
+) -> dict[str, tuple[Incident, ...]]:
+    """The changes of owner since the newest ruling of each of these matches, oldest first: no ruling credits them yet."""
+    rows = await connection.fetch(
+        """
+        select m.match_id, i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.policy_version, i.engine_id,
+               i.reason, i.detail
+        from incident_match m join incident i on i.incident_id = m.incident_id
+        where m.match_id = any($1::uuid[]) and i.kind in ('takeover', 'handoff') and i.ended_at > coalesce(
+            (select l.at from match_log l where l.match_id = m.match_id order by l.revision desc limit 1), '-infinity')
+        order by m.match_id, i.ended_at
+        """,
+        [uuid.UUID(match_id) for match_id in match_ids],
+    )
+    found: dict[str, list[Incident]] = {}
+    for row in rows:
+        values = {**row, "incident_id": str(row["incident_id"]), "kind": Kind(row["kind"])}
+        found.setdefault(str(values.pop("match_id")), []).append(Incident(**values))
+    return {match_id: tuple(incidents) for match_id, incidents in found.items()}

@@ -237,11 +237,11 @@ class Journal:
                 stored = await self._append(connection, entries)
                 # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits
                 # are added up, so once more would be once too often.
+                special = [entry for entry in special if entry.match_id in stored.now]
+                touched = [(entry.match_id, each) for entry in special for each in entry.touched]
+                if touched:
+                    await put_touched(connection, touched)
                 for entry in special:
-                    if entry.match_id not in stored.now:
-                        continue
-                    if entry.touched:
-                        await put_touched(connection, entry.match_id, entry.touched)
                     if entry.ending is not None:
                         await _end(connection, entry, entry.ending)
             return stored.lost

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from services.storage.pool import Connection, Pool
@@ -38,6 +39,8 @@ class TakenUp:
     """How long nobody may have listened, by the database's clock: since the old owner's last proof of life."""
     planned: bool
     """Whether the old owner handed it over."""
+    at: datetime
+    """When it changed hands, by the database's clock."""
 
 
 async def get_owner(connection: Connection | Pool, match_id: str) -> Ownership | None:
@@ -125,7 +128,7 @@ async def take_up_own(connection: Connection | Pool, engine_id: str, gap_ns: int
         )
         update match_owner o set fence = o.fence + 1, handed_over_at = null
         from mine m where o.match_id = m.match_id
-        returning o.match_id, o.fence, m.handed_over_at is not null as planned,
+        returning o.match_id, o.fence, m.handed_over_at is not null as planned, clock_timestamp() as at,
             (extract(epoch from clock_timestamp() - m.handed_over_at) * 1e9)::bigint as handed_ns
         """,
         engine_id,
@@ -137,6 +140,7 @@ async def take_up_own(connection: Connection | Pool, engine_id: str, gap_ns: int
             engine_id,
             max(0, row["handed_ns"]) if row["planned"] else gap_ns,
             row["planned"],
+            row["at"],
         )
         for row in rows
     ]
@@ -156,6 +160,7 @@ async def take_up_orphans(connection: Connection | Pool, engine_id: str) -> list
         update match_owner o set engine_id = $1, fence = o.fence + 1, handed_over_at = null
         from orphan p where o.match_id = p.match_id
         returning o.match_id, o.fence, p.engine_id as from_engine, p.handed_over_at is not null as planned,
+            clock_timestamp() as at,
             (extract(epoch from clock_timestamp() - coalesce(p.handed_over_at, p.renewed_at)) * 1e9)::bigint as gap
         """,
         engine_id,
@@ -163,10 +168,23 @@ async def take_up_orphans(connection: Connection | Pool, engine_id: str) -> list
     )
     return [
         TakenUp(
-            str(row["match_id"]), row["fence"], row["from_engine"], max(0, row["gap"] or 0), row["planned"]
+            str(row["match_id"]),
+            row["fence"],
+            row["from_engine"],
+            max(0, row["gap"] or 0),
+            row["planned"],
+            row["at"],
         )
         for row in rows
     ]
+
+
+async def since_ns(connection: Connection | Pool, at: datetime) -> int:
+    """How long ago that was, by the database's clock, in nanoseconds."""
+    passed: int = await connection.fetchval(
+        "select (extract(epoch from clock_timestamp() - $1::timestamptz) * 1e9)::bigint", at
+    )
+    return passed
 
 
 async def hand_over(connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -129,10 +130,25 @@ def put_touched(
     key = (str(incident_id), str(match_id))
 
     def write() -> None:
-        before = tables.touched.get(key, {"credited_ns": 0})
-        tables.touched[key] = {"effect": effect, "credited_ns": before["credited_ns"] + credited_ns}
+        before = tables.touched.get(key, {"effect": effect, "credited_ns": 0})
+        did = before["effect"] if effect == "continued" else effect
+        tables.touched[key] = {"effect": did, "credited_ns": before["credited_ns"] + credited_ns}
 
     backend.later(write)
+
+
+@says("select m.match_id, i.incident_id")
+def outages_of_turns(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """The changes of owner since the newest ruling."""
+    names = ("kind", "noticed_by", "began_at", "ended_at", "policy_version", "engine_id", "reason", "detail")
+    wanted, rows = {str(match_id) for match_id in match_ids}, []
+    for incident_id, match_id in tables.touched:
+        incident, log = tables.incident[incident_id], tables.log[match_id]
+        changes_owner = incident["kind"] in ("takeover", "handoff")
+        if match_id in wanted and changes_owner and (not log or incident["ended_at"] > log[-1]["at"]):
+            row = {"match_id": UUID(match_id), "incident_id": UUID(incident_id)}
+            rows.append({**row, **{name: incident[name] for name in names}})
+    return sorted(rows, key=lambda row: (row["match_id"], row["ended_at"]))
 
 
 # Owners and leases.
@@ -225,6 +241,7 @@ def take_up_own(backend: Backend, tables: Tables, engine_id: str) -> list[Row]:
                     "fence": owner["fence"] + 1,
                     "planned": handed is not None,
                     "handed_ns": None if handed is None else wall - handed,
+                    "at": backend.database.wall(),
                 }
             )
             _own(backend, owner, engine_id)
@@ -255,10 +272,17 @@ def take_up_orphans(backend: Backend, tables: Tables, engine_id: str, limit: int
                 "from_engine": last,
                 "planned": handed is not None,
                 "gap": None if since is None else wall - since,
+                "at": backend.database.wall(),
             }
         )
         _own(backend, owner, engine_id)
     return rows
+
+
+@says("select (extract(epoch from clock_timestamp() - $1")
+def since_ns(backend: Backend, tables: Tables, at: datetime) -> list[Row]:
+    """How long ago that was."""
+    return [{"ns": (backend.database.wall() - at) // timedelta(microseconds=1) * 1000}]
 
 
 @says("with offered as (")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import asyncpg
 import pytest
@@ -143,3 +144,54 @@ async def test_a_process_that_starts_while_the_database_stumbles_takes_its_match
         assert len(heard) == 3
         assert heard == sorted(heard)
         assert heard[2] > heard[0]
+
+
+async def test_an_outage_in_the_same_turn_is_known_to_the_next_owner(database_url: str) -> None:
+    """Each is credited to its own incident, though only the last owner sees a ruling."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        first, second = (Rooms(pool, shell(pool, name), tasks, 0) for name in ("first", "second"))
+        assert await first.take_up_orphans() == 1
+        await first.suspend()
+        assert await second.take_up_orphans() == 1
+        room = await second.find(match_id)
+        assert isinstance(room, Room)
+        assert room._resumed is not None
+        (earlier,) = room._resumed.earlier
+        assert (earlier.engine_id, earlier.noticed_by) == ("gone", "game/first")
+        assert (room._resumed.incident.engine_id, room._resumed.incident.noticed_by) == (
+            "first",
+            "game/second",
+        )
+        await second.suspend()
+
+
+class Counting(asyncpg.Connection):
+    """Counts what is asked of the database in many rows."""
+
+    many = 0
+
+    async def executemany(self, command: Any, args: Any, **more: Any) -> None:
+        """As asyncpg."""
+        Counting.many += 1
+        await super().executemany(command, args, **more)
+
+
+@pytest.mark.parametrize("matches", [1, 40])
+async def test_what_was_taken_up_is_recorded_at_once(database_url: str, matches: int) -> None:
+    """However many: one statement for the incidents, one for what they did."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4, connection_class=Counting) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await orphans(pool, matches)
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+        Counting.many = 0
+        assert await rooms.take_up_orphans() == matches
+        assert Counting.many == 2
+        assert await pool.fetchval("select count(*) from incident") == 1
+        assert await pool.fetchval("select count(*) from incident_match") == matches
+        await rooms.suspend()
