@@ -7,6 +7,7 @@ from engine.event import Event
 from engine.match import Match, Phase, cancel, decide, evolve
 from engine.refusal import Refusal
 from engine.seats import SEATS
+from services.game.resumption import RESUME_GRACE_NS
 from services.storage.matches import MatchRow
 
 
@@ -18,6 +19,14 @@ def limit_ns(row: MatchRow, state: Match) -> int | None:
     if state.phase is Phase.AWAITING_START:
         return row.start_limit_ns
     return row.continue_limit_ns if state.phase is Phase.SETTLED else None
+
+
+def left_ns(limit_ns: int, waited_ns: int) -> int:
+    """What is left of a limit after an outage, when it began `waited_ns` ago: players have time to come back at least.
+
+    Never more than the limit, whatever the clock behind `waited_ns` did meanwhile.
+    """
+    return min(limit_ns, max(limit_ns - waited_ns, RESUME_GRACE_NS))
 
 
 def reached(state: Match) -> tuple[Event, ...]:

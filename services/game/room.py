@@ -167,7 +167,8 @@ class Room:
         self._shell.rooms_live.inc()
         try:
             await self._wait_for_the_decider()
-            self._open_decision(OpenCause.RESUME if self.story.revision else OpenCause.NEW)
+            resumes = self.story.revision or self._resumed is not None
+            self._open_decision(OpenCause.RESUME if resumes else OpenCause.NEW)
             await self._settle_what_is_due()
             while not self.story.over:
                 message = await self._next()
@@ -383,6 +384,8 @@ class Room:
         if limit_ns is None:
             self._limit_at = None
         elif self._limit_at is None or not state.pressed:
+            if resumed is not None:
+                limit_ns = limits.left_ns(limit_ns, resumed.waited_ns)
             self._limit_at = asyncio.get_running_loop().time() + limit_ns / clock.SECOND
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
 
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
+from services.game import limits
 from services.game.resumption import Resumed
 from services.game.room import Room
 from services.game.shell import Shell
@@ -126,7 +128,12 @@ class Rooms:
         if row is None:
             raise match_not_found()
         story = Story.from_log(row, await matches.get_log(self._pool, match_id))
+        waited_ns = 0
+        if limits.limit_ns(row, story.state) is not None:
+            waited_ns = await ownership.since_ns(self._pool, story.phase_since)
         resumed = self._resumed.pop((match_id, fence), None)
+        if resumed is not None:
+            resumed = replace(resumed, waited_ns=waited_ns)
         if story.over or self.draining:
             return None
         older = self._rooms.get(match_id)

@@ -61,6 +61,8 @@ class Story:
         self.sequence = 0
         self.credited_ns = 0
         """Time lost to faults of the service that was not charged to anybody so far."""
+        self.phase_since = row.created_at
+        """When the phase began, by the database's clock, as far as it was read back from the log."""
         self.answers: dict[str, Answered] = {}
         audiences = (
             (Audience.DEVICE, Audience.SPECTATOR)
@@ -76,8 +78,10 @@ class Story:
         """The story of a stored log."""
         story = cls(row)
         for entry in log:
-            events = [event_from_json(event) for event in entry.event_list()]
+            phase, events = story.state.phase, [event_from_json(event) for event in entry.event_list()]
             story.tell(events, entry.credited_ns or 0)
+            if story.state.phase is not phase:
+                story.phase_since = entry.at
             story.revision = entry.revision
             if entry.request_id is not None and entry.request_hash is not None:
                 story.answers[entry.request_id] = Answered(

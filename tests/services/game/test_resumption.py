@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.clock import SECOND
+from services.game import limits
 from services.game.resumption import Resumed
 from services.storage.incidents import Effect, Incident, Kind
 
@@ -55,3 +56,12 @@ def test_an_outage_that_voids_credits_nothing_and_voids_all_the_same(
     """One that was too long is never granted; that it did nothing would be wrong."""
     (touched,) = Resumed(31 * SECOND, outage("last", 31)).touched(credited, did)
     assert touched.effect is stored
+
+
+@pytest.mark.parametrize(
+    ("limit", "waited", "left"),
+    [(60, 0, 60), (60, 20, 40), (60, 55, 5), (60, 58, 5), (60, 3600, 5), (3, 0, 3), (3, 2, 3), (60, -10, 60)],
+)
+def test_a_limit_goes_on_after_an_outage(limit: int, waited: int, left: int) -> None:
+    """From when it began, with time to come back, and never for longer than it is. Seconds."""
+    assert left * SECOND == limits.left_ns(limit * SECOND, waited * SECOND)

@@ -195,3 +195,23 @@ async def test_what_was_taken_up_is_recorded_at_once(database_url: str, matches:
         assert await pool.fetchval("select count(*) from incident") == 1
         assert await pool.fetchval("select count(*) from incident_match") == matches
         await rooms.suspend()
+
+
+@pytest.mark.parametrize(("waited", "left_at_most"), [("30 seconds", 30.0), ("1 hour", 5.0)])
+async def test_the_start_limit_goes_on_after_a_takeover(
+    database_url: str, waited: str, left_at_most: float
+) -> None:
+    """Rule 7.2: it counts from when the match was made, not from when somebody took it up."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        await pool.execute("update match set created_at = clock_timestamp() - $1::text::interval", waited)
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+        assert await rooms.take_up_orphans() == 1
+        room = await rooms.find(match_id)
+        assert isinstance(room, Room)
+        assert room._limit_at is not None
+        assert room._limit_at - asyncio.get_running_loop().time() <= left_at_most
+        await rooms.suspend()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -184,3 +184,24 @@ def test_on_one_device_the_prompt_says_whose_reveal_is_due() -> None:
         if due is not None:
             break
     assert story.state.awaiting_reveal is not None
+
+
+def test_a_story_knows_when_the_phase_began() -> None:
+    """What the limits for Start and Continue count from; a press of one seat does not begin it anew."""
+    row, rng = match_row(), random.Random(5)
+    state, began, log, begins = first_state(row), row.created_at, list[LogRow](), {Phase.AWAITING_START}
+    sequence = 0
+    for number, ruling in enumerate(rulings(state, rng), 1):
+        phase, at = state.phase, row.created_at + timedelta(seconds=number)
+        for event in ruling:
+            state = evolve(state, event)
+        if state.phase is not phase:
+            began = at
+            begins.add(state.phase)
+        events = json.dumps([event_to_json(event) for event in ruling])
+        log.append(LogRow(number, sequence + 1, sequence + len(ruling), events, None, None, None, at))
+        sequence += len(ruling)
+        assert began == Story.from_log(row, log).phase_since
+        if len(log) > 200:
+            break
+    assert Phase.SETTLED in begins
