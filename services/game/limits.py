@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from engine.clock import SECOND
 from engine.command import Continue
 from engine.event import Event
 from engine.match import Match, Phase, cancel, decide, evolve
 from engine.refusal import Refusal
 from engine.seats import SEATS
-from services.game.resumption import RESUME_GRACE_NS
+from services.game.resumption import RESUME_GRACE_SECONDS
 from services.storage.matches import MatchRow
 
 
@@ -26,7 +27,7 @@ def left_ns(limit_ns: int, waited_ns: int) -> int:
 
     Never more than the limit, whatever the clock behind `waited_ns` did meanwhile.
     """
-    return min(limit_ns, max(limit_ns - waited_ns, RESUME_GRACE_NS))
+    return min(limit_ns, max(limit_ns - waited_ns, round(RESUME_GRACE_SECONDS * SECOND)))
 
 
 def reached(state: Match) -> tuple[Event, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.clock import SECOND
 from services.storage.incidents import Effect, Incident, Touched
 
-RESUME_GRACE_NS: Final = 5 * SECOND
+RESUME_GRACE_SECONDS: Final = 5.0
 """How long the player to act may take to come back before the clock goes on."""
 
 

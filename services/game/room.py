@@ -26,7 +26,7 @@ from services.game.decision import OpenDecision, touched_by
 from services.game.endings import ending_of, log_end
 from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
-from services.game.resumption import RESUME_GRACE_NS, Resumed
+from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
 from services.storage.incidents import Effect, Incident, Touched
@@ -228,7 +228,7 @@ class Room:
         if self._resumed is None or state.to_act is None:
             return
         decider = self.story.audience_at(state.to_act)
-        until = asyncio.get_running_loop().time() + RESUME_GRACE_NS / clock.SECOND
+        until = asyncio.get_running_loop().time() + RESUME_GRACE_SECONDS
         while not (self.listeners.present(decider) or self._inbox or self.leaving):
             if not await self._inbox.changes(until):
                 return
