@@ -7,7 +7,7 @@ is very probably at least worth, so that uncertainty does not look like strength
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,11 +22,21 @@ BETA: Final = 175.0
 TAU: Final = 2.0
 """How much uncertainty every match adds, so that a rating can follow a player who changes."""
 SHOWN_SIGMAS: Final = 2.0
+"""The ladder orders by mu minus so many sigma: what a player is very probably at least worth."""
+PROVISIONAL_SIGMA: Final = 130.0
+"""A rating whose uncertainty is above this is provisional. It falls below after about 15 matches."""
 
 MODEL_VERSION: Final = "openskill-6.2 ThurstoneMostellerFull v1"
 """Stored with every decision. A new model, release or parameter is a new version."""
 
 _MODEL: Final = ThurstoneMostellerFull(mu=MU, sigma=SIGMA, beta=BETA, tau=TAU)
+
+
+Rate = Callable[[Mapping[str, "Rating"], str], "dict[str, Rating]"]
+
+
+class UnknownModelError(ValueError):
+    """This release cannot compute with that model: the release that decided with it can."""
 
 
 class UnknownWinnerError(ValueError):
@@ -44,6 +54,11 @@ class Rating:
     def shown(self) -> int:
         """The whole points that the ladder shows and orders by: mu - 2 sigma, rounded down. May be negative."""
         return math.floor(self.mu - SHOWN_SIGMAS * self.sigma)
+
+    @property
+    def provisional(self) -> bool:
+        """Whether too little is known of the player to take the place on the ladder for more than a guess."""
+        return self.sigma > PROVISIONAL_SIGMA
 
 
 NEW: Final = Rating()
@@ -69,3 +84,15 @@ def rate(before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
     )
     after = {winner: Rating(won.mu, won.sigma), loser: Rating(lost.mu, lost.sigma)}
     return {player: after[player] for player in before}
+
+
+_MODELS: Final[Mapping[str, Rate]] = {MODEL_VERSION: rate}
+"""Every model that decisions were made with and that can still be computed exactly."""
+
+
+def model(version: str) -> Rate:
+    """How decisions of that version come from the ratings before and the winner. Raises UnknownModelError."""
+    found = _MODELS.get(version)
+    if found is None:
+        raise UnknownModelError(f"this release does not know the rating model {version!r}")
+    return found

@@ -51,7 +51,8 @@ API = "docs/api.md"
 ARCHITECTURE = "docs/architecture.md"
 OPERATIONS = "docs/operations.md"
 TIME = "docs/time.md"
-PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME)
+LADDER = "docs/ladder.md"
+PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER)
 PROTOS = ROOT / "protos" / "spectacularbid"
 
 Rows = list[list[str]]

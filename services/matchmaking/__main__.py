@@ -1,8 +1,9 @@
-"""The matchmaking process: `python -m services.matchmaking`."""
+"""The matchmaking process: `python -m services.matchmaking`; with `recompute` the audit of the ladder."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 
 from services.common import logs
@@ -15,6 +16,7 @@ from services.matchmaking.leadership import Connection, Leadership
 from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
+from services.matchmaking.recompute import command as recompute_command
 from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
 from services.matchmaking.seekers import Seekers
 from services.matchmaking.settings import MatchmakingSettings
@@ -137,4 +139,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["recompute"]:
+        sys.exit(recompute_command(sys.argv[2:]))
     run_service(main)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, get_args
+from uuid import UUID
 
 import asyncpg
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from matchmaker.rating import UnknownWinnerError
+from matchmaker.ladder import Reason
+from matchmaker.rating import UnknownModelError, UnknownWinnerError
 from services.common.logs import get_logger
-from services.storage import ladder
-from services.storage.ladder import FinishedMatch
+from services.storage import holds, ladder, rulings
 from services.storage.pool import TRANSIENT, Connection, Pool
+from services.storage.refold import Ended
 
 CHANNEL: Final = "match_outcome"
 LOOK_SECONDS = 2.0
@@ -30,6 +32,8 @@ class LadderWorker:
         self._notice = asyncio.Event()
         # Every outcome numbered up to here is decided, and no more will appear there.
         self._mark = 0
+        # Incidents whose results are all held, and whose window is so long over that there will be no more.
+        self._held_for: set[UUID] = set()
         self._decided = Counter(
             "spectacular_bid_rating_decisions_total",
             "Rating decisions, by reason.",
@@ -46,7 +50,12 @@ class LadderWorker:
             "Finished matches found without a decision.",
             registry=registry,
         )
-        for reason in ("rated", "unrated_mode", "void", "cancelled"):
+        self._held = Gauge(
+            "spectacular_bid_rating_held",
+            "Results that are held and wait for a person.",
+            registry=registry,
+        )
+        for reason in get_args(Reason):
             self._decided.labels(reason)
 
     async def run(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -71,32 +80,56 @@ class LadderWorker:
                     await self._notice.wait()
 
     async def look(self) -> None:
-        """Decide about everything that awaits it now."""
+        """Decide about everything that awaits it now; then hold what turned out to be doubtful."""
         async with self._pool.acquire() as connection:
             # Taken before looking: whatever is below it can be seen by the look.
             settled = await ladder.settled_mark(connection)
             after = self._mark
             while batch := await ladder.undecided(connection, after=after, limit=BATCH):
                 self._undecided.set(len(batch))
-                for finished in batch:
-                    await self._decide(connection, finished)
+                for ended in batch:
+                    await self._decide(connection, ended)
                 after = batch[-1].ended_no
         self._undecided.set(0)
         self._mark = max(self._mark, settled)
+        async with self._pool.acquire() as connection:
+            await self._hold_overlooked(connection)
+            self._held.set(await rulings.count_held(connection))
 
-    async def _decide(self, connection: Connection, finished: FinishedMatch) -> None:
+    async def _hold_overlooked(self, connection: Connection) -> None:
+        """Incidents are noticed or declared after the fact, too: what they make doubtful may be rated already."""
+        for holding in await holds.holdings(connection):
+            if holding.incident_id in self._held_for:
+                continue
+            try:
+                summary = await rulings.hold_overlooked(connection, holding.incident_id)
+            except UnknownModelError as error:
+                get_logger().error("hold_failed", incident_id=str(holding.incident_id), why=str(error))
+                continue
+            if summary.matches:
+                get_logger().warning(
+                    "results_held",
+                    incident_id=str(holding.incident_id),
+                    held=sum(shift.after.reason == "held" for shift in summary.matches),
+                    decisions=len(summary.matches),
+                    players=len(summary.players),
+                )
+            if holding.settled:
+                self._held_for.add(holding.incident_id)
+
+    async def _decide(self, connection: Connection, ended: Ended) -> None:
         try:
-            new = await ladder.decide(connection, finished)
-        except UnknownWinnerError as error:
+            reason = await ladder.decide(connection, ended)
+        except (UnknownWinnerError, UnknownModelError) as error:
             # One senseless outcome must not stop the ladder, and must never be guessed at.
             self._refused.inc()
-            get_logger().error("outcome_refused", match_id=str(finished.match_id), why=str(error))
+            get_logger().error("outcome_refused", match_id=str(ended.match_id), why=str(error))
             return
-        if new:
-            self._decided.labels(finished.reason).inc()
+        if reason is not None:
+            self._decided.labels(reason).inc()
             get_logger().info(
                 "rating_decided",
-                match_id=str(finished.match_id),
-                reason=finished.reason,
-                ended_no=finished.ended_no,
+                match_id=str(ended.match_id),
+                reason=reason,
+                ended_no=ended.ended_no,
             )

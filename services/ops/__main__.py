@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from services.ops import incident
+from services.ops import incident, rating
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -13,6 +13,7 @@ app = typer.Typer(
     help="What operators do by hand.",
 )
 app.add_typer(incident.app, name="incident")
+app.add_typer(rating.app, name="rating")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import uuid
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from services.ops.acts import Author, author_of, id_of, reason_of
 from services.ops.database import WIDTH, Database, time_of, with_database
 from services.storage import declarations
 from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, UnknownMatchError
@@ -22,7 +21,6 @@ from services.wire.clock_messages import Policy
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
-Author = Annotated[str, typer.Option(help="Who says so.")]
 Reason = Annotated[str, typer.Option(help="Why; players of void matches may be told.")]
 
 
@@ -31,7 +29,11 @@ def declare(
     author: Author,
     reason: Reason,
     effect: Annotated[
-        Consequence, typer.Option(help="void: void the live matches of the window. note: only keep it.")
+        Consequence,
+        typer.Option(
+            help="void: void the live matches of the window. hold: rated results of the window do not count before "
+            "a person has ruled about them. note: only keep it."
+        ),
     ],
     database_url: Database,
     *,
@@ -40,7 +42,7 @@ def declare(
     match: Annotated[list[str] | None, typer.Option(help="This match; may be repeated.")] = None,
     began: Annotated[str, typer.Option("--from", help="ISO time with zone; now by default.")] = "",
     ended: Annotated[
-        str, typer.Option("--to", help="ISO time with zone. By default now for void, and open for note.")
+        str, typer.Option("--to", help="ISO time with zone. By default now for void, else open.")
     ] = "",
 ) -> None:
     """Declare an incident: for all matches, those of a game process, or named ones. A finished match stays as it is."""
@@ -52,8 +54,8 @@ def declare(
     if effect is Consequence.VOID and ended_at is not None and ended_at > now:
         raise typer.BadParameter("a match is void for what has happened, not for what may", param_hint="--to")
     made = Declaration(
-        author=_author(author),
-        reason=_reason(reason),
+        author=author_of(author),
+        reason=reason_of(reason),
         scope=_scope(everything=everything, engine=engine, matches=match or []),
         consequence=effect,
         began_at=began_at,
@@ -79,11 +81,11 @@ def close(
     ended: Annotated[str, typer.Option("--to", help="ISO time with zone; now by default.")] = "",
 ) -> None:
     """End a declared incident that still lasts."""
-    key, ended_at = _id(incident_id, "INCIDENT_ID"), time_of(ended, "--to") or datetime.now(UTC)
+    key, ended_at = id_of(incident_id, "INCIDENT_ID"), time_of(ended, "--to") or datetime.now(UTC)
 
     async def end(connection: Connection) -> bool:
         return await declarations.close(
-            connection, key, author=_author(author), reason=_reason(reason), ended_at=ended_at
+            connection, key, author=author_of(author), reason=reason_of(reason), ended_at=ended_at
         )
 
     if not with_database(database_url, end):
@@ -132,23 +134,4 @@ def _scope(*, everything: bool, engine: str, matches: list[str]) -> Scope:
         return Scope(ScopeKind.ALL)
     if engine:
         return Scope(ScopeKind.ENGINE, engine_id=engine)
-    return Scope(ScopeKind.MATCHES, match_ids=tuple(_id(match, "--match") for match in matches))
-
-
-def _author(text: str) -> str:
-    if not re.fullmatch(r"[\w.@+-]{1,64}", text):
-        raise typer.BadParameter("1 to 64 letters, digits or . @ + - _", param_hint="--author")
-    return text
-
-
-def _reason(text: str) -> str:
-    if not text.strip():
-        raise typer.BadParameter("say why", param_hint="--reason")
-    return text.strip()
-
-
-def _id(text: str, hint: str) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no UUID", param_hint=hint) from None
+    return Scope(ScopeKind.MATCHES, match_ids=tuple(id_of(match, "--match") for match in matches))

@@ -18,6 +18,8 @@ class Consequence(StrEnum):
 
     VOID = "void"
     """Voids the live matches it concerns. What is over stays as it is."""
+    HOLD = "hold"
+    """Live matches go on; rated results of the window do not count until a person has ruled about them."""
     NOTE = "note"
     """Nothing: it is there to be read."""
 

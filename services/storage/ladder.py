@@ -4,49 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 import asyncpg
 
+from matchmaker.ladder import Change, Reason, Treatment
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, rate
+from services.storage import holds
 from services.storage.pool import Connection
-
-Reason = Literal["rated", "unrated_mode", "void", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedMatch:
-    """An outcome that awaits its decision."""
-
-    match_id: UUID
-    ended_no: int
-    rated: bool
-    """Whether the match counts, if it was won."""
-    north: str
-    south: str
-    winner: str | None
-    """`north`, `south`, or nobody."""
-    cause: str
-
-    @property
-    def reason(self) -> Reason:
-        """Whether it is rated, and why not."""
-        if not self.rated:
-            return "unrated_mode"
-        if self.cause == "void":
-            return "void"
-        if self.cause == "cancelled":
-            return "cancelled"
-        return "rated"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One player's rating before and after a match."""
-
-    before: Rating
-    after: Rating
+from services.storage.refold import ENDED, Ended, Refold, ended_of
+from services.storage.rulings import SERVICE, automatic_hold, put_recompute, put_ruling, treatments
+from services.storage.verdicts import Verdict, own_ladder, put_verdict, share_ladder, verdict_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +23,39 @@ class Decision:
 
     match_id: UUID
     rated: bool
-    reason: str
+    reason: Reason
     model_version: str
     north: Change | None
     south: Change | None
     decided_at: datetime
+    revision: int = 1
+    """From 1; one more with each change of the decision."""
+    incident_id: UUID | None = None
+    """The incident because of which it is held or was ruled about."""
+    evidence_id: UUID | None = None
+    """The stored evidence of a forfeit or void."""
+    explanation: str = ""
+    """What was said by whoever ruled last about the match."""
 
 
-async def undecided(connection: Connection, *, after: int, limit: int) -> list[FinishedMatch]:
+class _LateError(Exception):
+    """Later matches of the same players are decided already."""
+
+
+async def undecided(connection: Connection, *, after: int, limit: int) -> list[Ended]:
     """The first matches without a decision, in the order in which they ended, of those numbered above `after`."""
     rows = await connection.fetch(
-        """
-        select o.match_id, o.ended_no, m.rated, m.north, m.south, o.winner, o.cause
+        f"""
+        select {ENDED}
         from match_outcome o join match m using (match_id)
         where o.ended_no > $1 and not exists (select from rating_decision d where d.match_id = o.match_id)
         order by o.ended_no
         limit $2
-        """,
+        """,  # noqa: S608 - made of a constant
         after,
         limit,
     )
-    return [FinishedMatch(**row) for row in rows]
+    return [ended_of(row) for row in rows]
 
 
 async def settled_mark(connection: Connection) -> int:
@@ -90,72 +70,111 @@ async def settled_mark(connection: Connection) -> int:
     return mark or 0
 
 
-async def decide(connection: Connection, finished: FinishedMatch) -> bool:
-    """Decide about one match, and change both ratings when it is rated. False when it was decided already.
+async def decide(connection: Connection, ended: Ended) -> Reason | None:
+    """Decide about one match, and change both ratings when it is rated. None when it was decided already.
 
     Both players' ratings are locked, in the order of their ids, before anything is looked at: decisions about matches
-    of the same player come one after the other, whoever makes them. Raises UnknownWinnerError, and decides nothing,
-    when the outcome makes no sense.
+    of the same player come one after the other, whoever makes them. A result that an incident makes doubtful is held,
+    and that is recorded as a ruling. Where later matches of the players are decided already, those are made again.
+    Raises UnknownWinnerError, and decides nothing, when the outcome makes no sense.
     """
-    async with connection.transaction():
-        if finished.reason == "rated":
-            return await _decide_rated(connection, finished)
-        done = await connection.execute(
-            """
-            insert into rating_decision (match_id, rated, reason, model_version) values ($1, false, $2, $3)
-            on conflict (match_id) do nothing
-            """,
-            finished.match_id,
-            finished.reason,
-            MODEL_VERSION,
-        )
-        return done == "INSERT 0 1"
+    try:
+        async with connection.transaction():
+            await share_ladder(connection)
+            return await _decide(connection, ended)
+    except _LateError:
+        async with connection.transaction():
+            await own_ladder(connection)
+            return await _decide_late(connection, ended)
 
 
-async def _decide_rated(connection: Connection, finished: FinishedMatch) -> bool:
-    ids = {"north": finished.north, "south": finished.south}
-    held = await _lock_ratings(connection, sorted(ids.values()))
+async def _decide(connection: Connection, ended: Ended) -> Reason | None:
+    result, reason = ended.result, ended.result.reason()
+    if reason != "rated":
+        made = await put_verdict(connection, ended.match_id, Verdict(reason, MODEL_VERSION))
+        return reason if made else None
+    ratings, newest = await _lock_ratings(connection, sorted(result.players.values()))
     # Only now: another worker may have decided while we waited for the locks.
-    if await connection.fetchval(
-        "select exists (select from rating_decision where match_id = $1)", finished.match_id
-    ):
-        return False
-    before = {seat: held[player_id] for seat, player_id in ids.items()}
-    after = rate(before, finished.winner or "")
+    if await _is_decided(connection, ended.match_id):
+        return None
+    verdict = await _ruled(connection, ended)
+    if verdict.reason == "rated":
+        if ended.ended_no < newest:
+            raise _LateError
+        before = {seat: ratings[player] for seat, player in result.players.items()}
+        after = rate(before, result.winner or "")
+        changes = {seat: Change(before[seat], after[seat]) for seat in before}
+        verdict = Verdict("rated", MODEL_VERSION, verdict.ruling_id, changes)
+    await put_verdict(connection, ended.match_id, verdict)
+    await _store_newest(connection, ended)
+    for seat, player in sorted(result.players.items(), key=lambda item: item[1]):
+        if verdict.changes is not None:
+            await _store_rating(connection, player, verdict.changes[seat].after, won=seat == result.winner)
+    return verdict.reason
+
+
+async def _decide_late(connection: Connection, ended: Ended) -> Reason | None:
+    """As `_decide`, and everything later that it reaches again. The caller owns the ladder."""
+    await _lock_ratings(connection, sorted(ended.result.players.values()))
+    if await _is_decided(connection, ended.match_id):
+        return None
+    verdict = await _ruled(connection, ended)
+    if verdict.reason == "rated":
+        ruling_id = await put_recompute(
+            connection, SERVICE, f"match {ended.match_id} was decided after later ones", automatic=True
+        )
+        refold = Refold(connection, ruling_id)
+        verdict = await refold.insert(ended, verdict)
+        await refold.run(ended.ended_no + 1)
+    await put_verdict(connection, ended.match_id, verdict)
+    await _store_newest(connection, ended)
+    return verdict.reason
+
+
+async def _store_newest(connection: Connection, ended: Ended) -> None:
     await connection.execute(
         """
-        insert into rating_decision (match_id, rated, reason, model_version,
-            north_mu_before, north_sigma_before, north_mu_after, north_sigma_after,
-            south_mu_before, south_sigma_before, south_mu_after, south_sigma_after)
-        values ($1, true, 'rated', $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        update rating set newest_ended_no = greatest(newest_ended_no, $2) where player_id = any($1::text[])
         """,
-        finished.match_id,
-        MODEL_VERSION,
-        *(
-            figure
-            for seat in ("north", "south")
-            for rating in (before[seat], after[seat])
-            for figure in (rating.mu, rating.sigma)
-        ),
+        list(ended.result.players.values()),
+        ended.ended_no,
     )
-    for seat in sorted(ids, key=lambda seat: ids[seat]):
-        await connection.execute(
-            """
-            update rating set mu = $2, sigma = $3, shown = $4, rated_matches = rated_matches + 1,
-                              wins = wins + $5, updated_at = clock_timestamp()
-            where player_id = $1
-            """,
-            ids[seat],
-            after[seat].mu,
-            after[seat].sigma,
-            after[seat].shown,
-            int(seat == finished.winner),
-        )
-    return True
 
 
-async def _lock_ratings(connection: Connection, player_ids: list[str]) -> dict[str, Rating]:
-    """Both ratings, made where they are missing and locked, in the order of `player_ids`."""
+async def _ruled(connection: Connection, ended: Ended) -> Verdict:
+    """What has been ruled about a match that would be rated: by people, or now because of an incident."""
+    ruled = (await treatments(connection, [ended.match_id]))[ended.match_id]
+    if ruled.ruling_id is None and (found := await holds.incident_over(connection, ended.match_id)):
+        ruling = automatic_hold(*found)
+        await put_ruling(connection, ruling, [ended.match_id])
+        return Verdict(ended.result.reason(Treatment.HELD), MODEL_VERSION, ruling.ruling_id)
+    return Verdict(ended.result.reason(ruled.treatment), MODEL_VERSION, ruled.ruling_id)
+
+
+async def _is_decided(connection: Connection, match_id: UUID) -> bool:
+    return bool(
+        await connection.fetchval("select exists (select from rating_decision where match_id = $1)", match_id)
+    )
+
+
+async def _store_rating(connection: Connection, player: str, after: Rating, *, won: bool) -> None:
+    await connection.execute(
+        """
+        update rating set mu = $2, sigma = $3, shown = $4, rated_matches = rated_matches + 1, wins = wins + $5,
+                          updated_at = clock_timestamp()
+        where player_id = $1
+        """,
+        player,
+        after.mu,
+        after.sigma,
+        after.shown,
+        int(won),
+    )
+
+
+async def _lock_ratings(connection: Connection, player_ids: list[str]) -> tuple[dict[str, Rating], int]:
+    """Both ratings, made where they are missing and locked, in the order of `player_ids`; and the number of the newest
+    match of either that is decided."""
     await connection.execute(
         """
         insert into rating (player_id, mu, sigma, shown, rated_matches, wins)
@@ -168,15 +187,26 @@ async def _lock_ratings(connection: Connection, player_ids: list[str]) -> dict[s
         NEW.shown,
     )
     rows = await connection.fetch(
-        "select player_id, mu, sigma from rating where player_id = any($1::text[]) order by player_id for update",
+        """
+        select player_id, mu, sigma, newest_ended_no from rating
+        where player_id = any($1::text[]) order by player_id for update
+        """,
         player_ids,
     )
-    return {row["player_id"]: Rating(row["mu"], row["sigma"]) for row in rows}
+    ratings = {row["player_id"]: Rating(row["mu"], row["sigma"]) for row in rows}
+    return ratings, max(row["newest_ended_no"] for row in rows)
 
 
 async def find_decision(connection: Connection, match_id: UUID) -> Decision | None:
     """The decision about a match, if it has been made."""
-    row = await connection.fetchrow("select * from rating_decision where match_id = $1", match_id)
+    row = await connection.fetchrow(
+        f"""
+        select d.*, {RESTS_ON} from rating_decision d
+        join match_outcome o using (match_id) left join rating_ruling k on k.ruling_id = d.ruling_id
+        where d.match_id = $1
+        """,  # noqa: S608 - made of a constant
+        match_id,
+    )
     return None if row is None else decision_of(row)
 
 
@@ -191,23 +221,24 @@ async def is_over(connection: Connection, match_id: UUID) -> bool | None:
     return over
 
 
+RESTS_ON = "k.incident_id, o.evidence_id, coalesce(k.reason, '') as explanation"
+"""What a decision rests on: columns of match_outcome `o` and of its newest rating_ruling `k`, if there is one."""
+
+
 def decision_of(row: asyncpg.Record) -> Decision:
-    """A decision from a row that has all columns of rating_decision."""
+    """A decision from a row that has all columns of rating_decision, and RESTS_ON."""
+    verdict = verdict_of(row)
+    changes = verdict.changes or {}
     return Decision(
         match_id=row["match_id"],
-        rated=row["rated"],
-        reason=row["reason"],
-        model_version=row["model_version"],
-        north=_change(row, "north"),
-        south=_change(row, "south"),
+        rated=verdict.rated,
+        reason=verdict.reason,
+        model_version=verdict.model_version,
+        north=changes.get("north"),
+        south=changes.get("south"),
         decided_at=row["decided_at"],
-    )
-
-
-def _change(row: asyncpg.Record, seat: str) -> Change | None:
-    if not row["rated"]:
-        return None
-    return Change(
-        Rating(row[f"{seat}_mu_before"], row[f"{seat}_sigma_before"]),
-        Rating(row[f"{seat}_mu_after"], row[f"{seat}_sigma_after"]),
+        revision=row["revision"],
+        incident_id=row["incident_id"],
+        evidence_id=row["evidence_id"],
+        explanation=row["explanation"],
     )

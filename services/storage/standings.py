@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from matchmaker.rating import NEW, Rating
-from services.storage.ladder import Decision, decision_of
+from services.storage.ladder import RESTS_ON, Decision, decision_of
 from services.storage.matches import PlayerRow
 from services.storage.pool import Connection
 
@@ -133,20 +133,21 @@ async def results(
 ) -> list[MatchResult]:
     """At most `limit` finished matches of a player, newest first, of those that ended before number `before`."""
     rows = await connection.fetch(
-        """
+        f"""
         select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
                n.player_id as n_id, n.name as n_name, n.bot as n_bot,
                s.player_id as s_id, s.name as s_name, s.bot as s_bot,
-               d.*
+               d.*, {RESTS_ON}
         from match m
         join match_outcome o using (match_id)
         join player n on n.player_id = m.north
         join player s on s.player_id = m.south
         left join rating_decision d on d.match_id = m.match_id
+        left join rating_ruling k on k.ruling_id = d.ruling_id
         where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
         order by o.ended_no desc
         limit $3
-        """,
+        """,  # noqa: S608 - made of a constant
         player_id,
         before,
         limit,

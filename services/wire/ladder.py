@@ -13,9 +13,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from engine.outcome import Cause
 from engine.seats import Seat
+from matchmaker.ladder import Change
 from matchmaker.rating import Rating
 from services.common.errors import malformed
-from services.storage.ladder import Change, Decision
+from services.storage.ladder import Decision
 from services.storage.standings import LadderKey, MatchResult, Standing
 from services.wire.matchmaking import player_to_pb
 from services.wire.tables import CAUSE, SEAT
@@ -141,6 +142,10 @@ def decision_to_pb(decision: Decision) -> pb.RatingDecision:
         south_before=_before(south),
         south_after=_after(south),
         decided_at=_time_to_pb(decision.decided_at),
+        revision=decision.revision,
+        incident_id=str(decision.incident_id or ""),
+        evidence_id=str(decision.evidence_id or ""),
+        explanation=decision.explanation,
     )
 
 

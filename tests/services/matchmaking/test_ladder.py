@@ -12,10 +12,11 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
+from matchmaker.ladder import Result
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, UnknownWinnerError, rate
 from services.matchmaking.ladder import LadderWorker
 from services.storage import ladder, seeks
-from services.storage.ladder import FinishedMatch
+from services.storage.refold import Ended
 from services.storage.matches import PlayerRow
 from services.storage.seeks import Created, Opened, Place
 from spectacularbid.ladder.v1 import ladder_service_pb2 as pb
@@ -252,17 +253,9 @@ async def test_fc_48_an_outcome_that_makes_no_sense_is_refused_and_never_a_tie(h
         with pytest.raises(asyncpg.CheckViolationError):
             await house.finish(senseless, winner)
         async with house.pool.acquire() as connection:
-            finished = FinishedMatch(
-                uuid.UUID(senseless),
-                1,
-                rated=True,
-                north="player-ann",
-                south="player-ben",
-                winner=winner,
-                cause="time",
-            )
+            result = Result(True, "player-ann", "player-ben", winner, "time")
             with pytest.raises(UnknownWinnerError):
-                await ladder.decide(connection, finished)
+                await ladder.decide(connection, Ended(uuid.UUID(senseless), 1, result))
     assert await everything(house) == []
 
     # The database lets no such row in. Should one come all the same, it stops nobody else.
