@@ -9,7 +9,7 @@ from engine.match import Cause, Outcome, replay
 from engine.seats import Seat
 from services.common.logs import Logger
 from services.game.story import Story
-from services.storage.journal import Ending, Evidence
+from services.storage.endings import Ending, Evidence
 
 
 def ending_of(story: Story, events: Sequence[Event], evidence: Evidence | None) -> Ending | None:

@@ -29,8 +29,9 @@ from services.game.listeners import Listeners
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
+from services.storage.endings import Evidence
 from services.storage.incidents import Effect, Incident, Touched
-from services.storage.journal import Entry, Evidence, FencedError, Judged
+from services.storage.journal import Entry, FencedError, Judged
 from services.storage.script import Script
 from services.wire.clock_messages import (
     Armed,

@@ -15,7 +15,8 @@ from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
 from services.game.ownership import Lease
-from services.storage.journal import Evidence, Journal
+from services.storage.endings import Evidence
+from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
 
 LATENESS_BUCKETS: Final = (

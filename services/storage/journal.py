@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.common.logs import get_logger
+from services.storage.endings import Ending, ending_columns, ending_sql
 from services.storage.incidents import Touched, put_touched
 from services.storage.pool import TRANSIENT, Pool
 
@@ -47,38 +48,6 @@ class Judged:
     credited_ns: int | None = None
     clock_id: str | None = None
     policy_version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a forfeit or a void rests on."""
-
-    evidence_id: str
-    kind: str
-    engine_id: str
-    incarnation: str
-    policy_version: str
-    detail: str
-    """JSON."""
-    clock_id: str | None = None
-    timeline_id: str | None = None
-    from_ns: int | None = None
-    to_ns: int | None = None
-    size_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The outcome that goes with a final ruling."""
-
-    winner: str | None
-    cause: str
-    detail: str
-    north_balance: int
-    south_balance: int
-    evidence: Evidence | None = None
-    no_shows: tuple[str, ...] = ()
-    """Player ids that did not press Start in time. Not held against them when the service had an incident meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +100,21 @@ _VALUES = ", ".join("i.events::jsonb" if name == "events" else f"i.{name}" for n
 _ARRAYS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(_COLUMNS, 2))
 
 # The share lock makes a takeover, which updates the owner's row, wait for this commit or come before it.
-APPEND = f"""
-with input as (
+_APPEND = f"""input as (
     select * from unnest({_ARRAYS}) as t ({_NAMES})
 ), owned as (
     select o.match_id, o.fence from match_owner o
     where o.match_id = any($2::uuid[]) and o.engine_id = $1 and o.released_at is null
     order by o.match_id for share of o
-)
-insert into match_log ({_NAMES})
-select {_VALUES} from input i join owned o on o.match_id = i.match_id and o.fence = i.fence
-on conflict do nothing
-returning match_id
-"""  # noqa: S608 - made of the constants above
+), stored as (
+    insert into match_log ({_NAMES})
+    select {_VALUES} from input i join owned o on o.match_id = i.match_id and o.fence = i.fence
+    on conflict do nothing
+    returning match_id
+)"""  # noqa: S608 - made of the constants above
+APPEND = f"with {_APPEND} select match_id from stored"  # noqa: S608 - the same
+APPEND_AND_END = ending_sql(_APPEND, len(_COLUMNS) + 2)
+END = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
 
 
 class Journal:
@@ -230,24 +201,31 @@ class Journal:
     async def _write(self, entries: Sequence[Entry]) -> set[str]:
         """One transaction. Returns the matches whose ruling is not in the log, because another process owns them."""
         async with self._pool.acquire() as connection:
-            special = [entry for entry in entries if entry.ending is not None or entry.touched]
-            if not special:
-                return (await self._append(connection, entries)).lost
+            if not any(entry.touched for entry in entries):
+                return (await self._append(connection, entries, end=True)).lost
             async with connection.transaction():
-                stored = await self._append(connection, entries)
+                stored = await self._append(connection, entries, end=False)
                 # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits
                 # are added up, so once more would be once too often.
-                special = [entry for entry in special if entry.match_id in stored.now]
-                touched = [(entry.match_id, each) for entry in special for each in entry.touched]
+                now = [entry for entry in entries if entry.match_id in stored.now]
+                touched = [(entry.match_id, each) for entry in now for each in entry.touched]
                 if touched:
                     await put_touched(connection, touched)
-                for entry in special:
-                    if entry.ending is not None:
-                        await _end(connection, entry, entry.ending)
+                # Behind the incidents that an outcome rests on.
+                if ended := _ended(now):
+                    columns = ending_columns(ended)
+                    await connection.fetch(END, columns[0], *columns)
             return stored.lost
 
-    async def _append(self, connection: Any, entries: Sequence[Entry]) -> _Stored:
-        rows = await connection.fetch(APPEND, self._engine_id, *_arrays(entries))
+    async def _append(self, connection: Any, entries: Sequence[Entry], *, end: bool) -> _Stored:
+        """The rulings, and with `end` the ends that they bring."""
+        ended = _ended(entries) if end else []
+        if ended:
+            rows = await connection.fetch(
+                APPEND_AND_END, self._engine_id, *_arrays(entries), *ending_columns(ended)
+            )
+        else:
+            rows = await connection.fetch(APPEND, self._engine_id, *_arrays(entries))
         now = {str(row["match_id"]) for row in rows}
         missing = [entry for entry in entries if entry.match_id not in now]
         there = await self._already_there(connection, missing)
@@ -273,6 +251,10 @@ def _fail(done: asyncio.Future[None], error: Exception) -> None:
         done.set_exception(error)
 
 
+def _ended(entries: Iterable[Entry]) -> list[tuple[str, int, Ending]]:
+    return [(entry.match_id, entry.fence, entry.ending) for entry in entries if entry.ending is not None]
+
+
 def _arrays(entries: Sequence[Entry]) -> list[list[Any]]:
     plain = (
         "revision",
@@ -289,56 +271,3 @@ def _arrays(entries: Sequence[Entry]) -> list[list[Any]]:
         *([getattr(entry, name) for entry in entries] for name in plain),
         *([entry.judged and getattr(entry.judged, name) for entry in entries] for name in _JUDGED),
     ]
-
-
-async def _end(connection: Any, entry: Entry, ending: Ending) -> None:
-    match_id = uuid.UUID(entry.match_id)
-    evidence = ending.evidence
-    if evidence is not None:
-        await connection.execute(
-            """
-            insert into clock_evidence (evidence_id, kind, match_id, engine_id, incarnation, clock_id, timeline_id,
-                                        from_ns, to_ns, size_ns, policy_version, detail)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing
-            """,
-            uuid.UUID(evidence.evidence_id),
-            evidence.kind,
-            match_id,
-            evidence.engine_id,
-            evidence.incarnation,
-            evidence.clock_id,
-            evidence.timeline_id,
-            evidence.from_ns,
-            evidence.to_ns,
-            evidence.size_ns,
-            evidence.policy_version,
-            evidence.detail,
-        )
-    for player_id in ending.no_shows:
-        await connection.execute(
-            """
-            insert into no_show (match_id, player_id)
-            select $1, $2 where not match_had_incident($1, clock_timestamp())
-            on conflict do nothing
-            """,
-            match_id,
-            player_id,
-        )
-    await connection.execute(
-        """
-        insert into match_outcome (match_id, winner, cause, detail, evidence_id, fence, north_balance, south_balance)
-        values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing
-        """,
-        match_id,
-        ending.winner,
-        ending.cause,
-        ending.detail,
-        uuid.UUID(evidence.evidence_id) if evidence is not None else None,
-        entry.fence,
-        ending.north_balance,
-        ending.south_balance,
-    )
-    await connection.execute("delete from live_seat where match_id = $1", match_id)
-    await connection.execute(
-        "update match_owner set released_at = clock_timestamp() where match_id = $1", match_id
-    )

@@ -9,15 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from engine.clock import SECOND
-from services.storage import journal
+from services.storage import endings, journal
 from tests.simulation.database import Backend, Row, Tables, live, says
 
 LOG_COLUMNS = tuple(name for name, _ in journal._COLUMNS)
-OUTCOME = ("match_id", "winner", "cause", "detail", "evidence_id", "fence", "north_balance", "south_balance")
-EVIDENCE = (
-    *("evidence_id", "kind", "match_id", "engine_id", "incarnation", "clock_id", "timeline_id"),
-    *("from_ns", "to_ns", "size_ns", "policy_version", "detail"),
-)
+ENDED = tuple(name for name, _ in endings.OUTCOME + endings.EVIDENCE)
+EVIDENCE = ("evidence_id", "match_id", *(name for name, _ in endings.EVIDENCE[:-1]))
 INCIDENT = (
     *("incident_id", "kind", "noticed_by", "engine_id", "incarnation", "clock_id", "timeline_id", "from_ns"),
     *("to_ns", "began_at", "ended_at", "policy_version", "reason", "detail"),
@@ -34,9 +31,9 @@ def _lease_holds(backend: Backend, tables: Tables, engine_id: str) -> bool:
 
 @says("with input as (")
 def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[Any]) -> list[Row]:
-    """APPEND: rows of owned matches, on conflict do nothing."""
+    """APPEND: rows of owned matches, on conflict do nothing; APPEND_AND_END: and the ends that come with them."""
     database, stored = backend.database, []
-    for values in zip(*columns, strict=True):
+    for values in zip(*columns[: len(LOG_COLUMNS)], strict=True):
         row: Row = dict(zip(LOG_COLUMNS, values, strict=True))
         match_id = row["match_id"] = str(row["match_id"])
         owner = tables.owner.get(match_id)
@@ -56,6 +53,8 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
             continue
         backend.later(lambda log=log, row=row: _insert(backend, log, row))  # type: ignore[misc]
         stored.append({"match_id": UUID(match_id)})
+    if ended := columns[len(LOG_COLUMNS) :]:
+        end(backend, tables, [row["match_id"] for row in stored], *ended)
     return stored
 
 
@@ -76,34 +75,24 @@ def read_back(backend: Backend, tables: Tables, match_id: UUID, revision: int, e
     ]
 
 
-@says("insert into clock_evidence")
-def put_evidence(backend: Backend, tables: Tables, *values: Any) -> None:
-    """Evidence."""
-    row = dict(zip(EVIDENCE, values, strict=True))
-    backend.later(lambda: tables.evidence.setdefault(str(row["evidence_id"]), row))
-
-
-@says("insert into no_show", "delete from live_seat")
-def no_show(backend: Backend, tables: Tables, *values: Any) -> None:
-    """Of no interest here."""
-
-
-@says("insert into match_outcome")
-def put_outcome(backend: Backend, tables: Tables, *values: Any) -> None:
-    """The outcome; the first one stands."""
-    row = dict(zip(OUTCOME, values, strict=True))
-    match_id = row["match_id"] = str(row["match_id"])
-    row["ended_at"] = backend.database.wall()
-    backend.lock("outcome", match_id)
-    backend.later(lambda: tables.outcome.setdefault(match_id, row))
-
-
-@says("update match_owner set released_at")
-def release(backend: Backend, tables: Tables, match_id: UUID) -> None:
-    """Nobody owns a match that is over."""
-    backend.lock("owner", str(match_id))
+@says("with stored as (")
+def end(backend: Backend, tables: Tables, stored: Sequence[UUID], *columns: Sequence[Any]) -> None:
+    """END: evidence, the outcome (the first one stands), and nobody owns a match that is over."""
     wall = backend.database.wall_ns()
-    backend.later(lambda: tables.owner[str(match_id)].update(released_at=wall))
+    for values in zip(*columns[: len(ENDED)], strict=True):
+        row: Row = dict(zip(ENDED, values, strict=True))
+        if row["match_id"] not in stored:
+            continue
+        match_id, proof = str(row["match_id"]), row["evidence_id"]
+        evidence = {**{name: row[name] for name in EVIDENCE}, "detail": row["evidence"]}
+        outcome = {name: row[name] for name, _ in endings.OUTCOME}
+        outcome |= {"match_id": match_id, "ended_at": backend.database.wall()}
+        backend.lock("outcome", match_id)
+        backend.lock("owner", match_id)
+        if proof is not None:
+            backend.later(lambda proof=proof, row=evidence: tables.evidence.setdefault(str(proof), row))  # type: ignore[misc]
+        backend.later(lambda key=match_id, row=outcome: tables.outcome.setdefault(key, row))  # type: ignore[misc]
+        backend.later(lambda key=match_id: tables.owner[key].update(released_at=wall))  # type: ignore[misc]
 
 
 @says("insert into incident (")

@@ -14,8 +14,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.storage import matches, ownership
+from services.storage.endings import Ending, Evidence
 from services.storage.incidents import Effect, Incident, Kind, Touched
-from services.storage.journal import Ending, Entry, Evidence, FencedError, Journal, Judged
+from services.storage.journal import Entry, FencedError, Journal, Judged
 from services.storage.matches import NewMatch
 from services.storage.pool import Pool, open_pool
 
@@ -51,9 +52,9 @@ def entry(match_id: str, revision: int = 1, fence: int = 1) -> Entry:
 
 
 @asynccontextmanager
-async def journal_on(url: str) -> AsyncIterator[tuple[Journal, Pool]]:
+async def journal_on(url: str, size: int = 4) -> AsyncIterator[tuple[Journal, Pool]]:
     """A journal that writes."""
-    pool = await open_pool(url, name="test", size=4, wait_seconds=5)
+    pool = await open_pool(url, name="test", size=size, wait_seconds=5)
     journal = Journal(pool, ENGINE, CollectorRegistry())
     task = asyncio.create_task(journal.run())
     try:
@@ -189,6 +190,48 @@ async def test_an_outcome_frees_its_players_and_comes_with_its_evidence(database
         assert await count(pool, "clock_evidence", match_id) == 1
         assert await count(pool, "match_outcome", match_id) == 1
         assert await ownership.get_owner(pool, match_id) is None
+
+
+async def test_a_crowd_of_endings_is_one_trip_to_the_database(database_url: str) -> None:
+    """Many matches lost in the same moment do not make each other late."""
+    said: list[str] = []
+    async with journal_on(database_url, size=1) as (journal, pool):
+        ended = [replace(entry(await new_match(pool)), ending=ending(proof())) for _ in range(20)]
+        async with pool.acquire() as connection:
+            connection.add_query_logger(lambda query: said.append(query.query))
+        await asyncio.gather(*(journal.append(each) for each in ended))
+        # Not what asyncpg asks to learn the types, nor what it says when a connection goes back to the pool.
+        trips = [
+            query for query in said if "match_log" in query or "match_outcome" in query or "BEGIN" in query
+        ]
+        assert len(trips) == 1
+        ids = [each.match_id for each in ended]
+        rows = await pool.fetch(
+            """
+            select m.match_id, o.evidence_id = e.evidence_id as proven, o.xmin = l.xmin as together, w.released_at,
+                   (select count(*) from live_seat s where s.match_id = m.match_id) as seats
+            from match m join match_outcome o using (match_id) join clock_evidence e using (match_id)
+            join match_log l using (match_id) join match_owner w using (match_id)
+            """
+        )
+    assert set(ids) == {str(row["match_id"]) for row in rows}
+    assert all(row["proven"] and row["together"] and row["released_at"] and not row["seats"] for row in rows)
+
+
+async def test_a_zombie_ends_nothing(database_url: str) -> None:
+    """What would come with a ruling of somebody who is not the owner any more does not come either."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id, mine = await new_match(pool), await new_match(pool)
+        lost = journal.append(replace(entry(match_id, fence=7), ending=ending(proof())))
+        stored = journal.append(replace(entry(mine), ending=ending(proof())))
+        await stored
+        with pytest.raises(FencedError):
+            await lost
+        for table in ("match_outcome", "clock_evidence"):
+            assert (await count(pool, table, match_id), await count(pool, table, mine)) == (0, 1)
+        assert await count(pool, "live_seat", match_id) == 2
+        owner = await ownership.get_owner(pool, match_id)
+        assert owner is not None
 
 
 async def test_there_is_no_forfeit_without_evidence(database_url: str) -> None:
