@@ -41,6 +41,15 @@ def reason(error: grpc.RpcError) -> tuple[grpc.StatusCode, str, dict[str, str]]:
     return error.code(), info.reason, dict(info.metadata)
 
 
+def retry_seconds(error: grpc.RpcError) -> float | None:
+    """When the call may be repeated, as RetryInfo says."""
+    status = rpc_status.from_call(error)  # type: ignore[arg-type]
+    info = error_details_pb2.RetryInfo()
+    assert status is not None, error
+    found = [detail for detail in status.details if detail.Unpack(info)]
+    return info.retry_delay.ToNanoseconds() / 1e9 if found else None
+
+
 @dataclass
 class Player:
     """A player with a token of her own."""
@@ -54,8 +63,11 @@ class Player:
     def metadata(self) -> tuple[tuple[str, str], ...]:
         return (("authorization", f"Bearer {self.token}"),)
 
-    def seek(self, pool: pb.Pool.ValueType = pb.POOL_RATED) -> Seek:
-        request = pb.SeekRequest(request_id=str(uuid.uuid4()), pool=pool)
+    def seek(
+        self, pool: pb.Pool.ValueType = pb.POOL_RATED, request_id: str | None = None, **limits: Any
+    ) -> Seek:
+        """A seek under this name or a new one; `limits` are further fields of SeekRequest."""
+        request = pb.SeekRequest(request_id=request_id or str(uuid.uuid4()), pool=pool, **limits)
         return Seek(self.matchmaking.Seek(request, metadata=self.metadata))
 
     async def cancel(self) -> None:
