@@ -67,7 +67,7 @@ def _tell(audit: Audit, seconds: float) -> int:
         sys.stdout.write(f"{difference}\n")
     sys.stdout.write(
         f"{audit.matches} decisions and {audit.players} players in {seconds:.1f} s "
-        f"({audit.matches / seconds:.0f} matches a second), {audit.undecided} matches not decided yet: "
+        f"({audit.matches / seconds:.0f} matches a second), {audit.undecided} not decided yet: "
     )
     if not audit.differences:
         sys.stdout.write("equal\n")

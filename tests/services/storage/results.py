@@ -13,7 +13,7 @@ import asyncpg
 
 from matchmaker.rating import NEW, Rating, rate
 from services.storage import ladder
-from services.storage.pool import Connection
+from services.storage.pool import Connection, Pool
 
 
 @dataclass
@@ -140,7 +140,7 @@ async def stored(connection: Connection) -> dict[str, tuple[Rating, int, int]]:
     }
 
 
-async def reasons(connection: Connection) -> dict[UUID, str]:
+async def reasons(connection: Connection | Pool) -> dict[UUID, str]:
     """What is decided about which match."""
     rows = await connection.fetch("select match_id, reason from rating_decision")
     return {row["match_id"]: row["reason"] for row in rows}
