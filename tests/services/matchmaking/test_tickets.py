@@ -78,7 +78,7 @@ def test_limits_are_kept_as_they_were_given() -> None:
     wanted = wanted_from_pb(
         pb.SeekRequest(request_id="x", lowest_rating=0, blocked_player_ids=["b", "a", "b"])
     )
-    assert (wanted.lowest, wanted.highest, wanted.blocked) == (0, None, {"a", "b"})
+    assert (wanted.lowest, wanted.highest, wanted.blocked) == (0, None, frozenset({"a", "b"}))
     at_most = [f"p{n}" for n in range(BLOCKED_MAX)]
     assert (
         len(wanted_from_pb(pb.SeekRequest(request_id="x", blocked_player_ids=at_most)).blocked) == BLOCKED_MAX
