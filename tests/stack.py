@@ -62,6 +62,8 @@ class Stack:
     exits: AsyncExitStack
     extra: dict[str, dict[str, str]] = field(default_factory=dict)
     """More settings, by name of the process."""
+    modules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What to run instead of the service of that name, with its arguments."""
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _pool: asyncpg.Pool | None = None
@@ -117,9 +119,9 @@ class Stack:
     async def launch(self, *names: str) -> None:
         """Starts processes without waiting: a standby becomes ready only when it leads."""
         for name in names:
-            module = f"services.{name.partition('-')[0]}"
+            module, *arguments = self.modules.get(name, (f"services.{name.partition('-')[0]}",))
             self.processes[name] = await self.exits.enter_async_context(
-                running(module, env=self._env(name), log_dir=self.folder, name=name)
+                running(module, *arguments, env=self._env(name), log_dir=self.folder, name=name)
             )
 
     async def restore(self, *names: str) -> None:

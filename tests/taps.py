@@ -6,7 +6,6 @@ two steps of its work without any help from the process: the last thing it said 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -86,7 +85,6 @@ class GrpcTap:
     saw: Saw = _always
     seen: list[tuple[Way, Any]] = field(default_factory=list)
     """Everything so far, as it came."""
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.proxy.inspect = lambda: _Reader(self)
@@ -100,18 +98,11 @@ class GrpcTap:
         for each in told:
             self.seen.append((way, each))
             passes = self.saw(way, each) and passes
-        self._news.set()
         return passes
 
-    async def sees(self, kind: type[Message], *, after: int = 0) -> Any:
-        """The first message of this kind behind the first `after` of all, waiting for it."""
-        async with asyncio.timeout(30):
-            while True:
-                for _, message in self.seen[after:]:
-                    if isinstance(message, kind):
-                        return message
-                self._news.clear()
-                await self._news.wait()
+    def clear(self) -> None:
+        """Everything goes on again."""
+        self.saw = _always
 
 
 class _Reader:

@@ -15,9 +15,7 @@ NUMBERS = re.compile(r"[Ss]cenarios? (\d+(?:(?:, | and |, and )\d+)*)")
 CASE = re.compile(r"FC-(\d+)")
 
 PARTLY: dict[int, str] = {
-    10: "every order of the queues against the timekeeper; real races at the deadline as FC-01, FC-11 and FC-19",
-    16: "real loops are blocked for up to half a second; the long ones, and void beyond 30 s, in virtual time",
-    17: "the backlog in virtual time and behind a real gRPC server, with 60 commands instead of 200",
+    16: "real processes are stopped for up to half a second; the long ones, and void beyond 30 s, in virtual time",
     31: "the minute without a clock is virtual: no test waits for a real one",
     35: "several takeovers of one decision against the clock alone; with whole processes in the simulation",
     38: "below the cap with real processes; the outage that is too long in virtual time",
