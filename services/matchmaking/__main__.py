@@ -15,6 +15,7 @@ from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
 from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
 from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.moving import Moving
 from services.matchmaking.placement import Engines
 from services.matchmaking.recompute import command as recompute_command
 from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
@@ -55,6 +56,7 @@ class Matchmaking:
             period_seconds=settings.wave_period_seconds,
             patience_seconds=settings.placed_patience_seconds,
         )
+        self._moving = Moving(host.pool, self._engines, host.registry)
         self._lobby = Lobby(
             host.pool, self._seekers, self._engines, self._wave, metrics, seeks_max=settings.seeks_max
         )
@@ -86,6 +88,7 @@ class Matchmaking:
             async with asyncio.TaskGroup() as group:
                 group.create_task(succession.keep())
                 group.create_task(self._wave.run())
+                group.create_task(self._moving.run())
                 group.create_task(self._ladder.run(connection))
         finally:
             await self._lobby.close(try_again("another process takes over; try again", 0.5))

@@ -29,7 +29,17 @@ class _Placing:
     engine_id: str
     fence: int
     since: float
-    placed: asyncio.Future[None]
+    placed: asyncio.Future[str | None]
+    """Done with the address at which it is played, where known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A match that waits to be loaded by a process that is gone."""
+
+    match_id: str
+    engine_id: str
+    fence: int
 
 
 class Engine:
@@ -85,6 +95,8 @@ class Engines:
         self._engines: dict[str, Engine] = {}
         self._placing: dict[str, _Placing] = {}
         self._unconfirmed: collections.Counter[str] = collections.Counter()
+        self._gone: dict[str, float] = {}
+        """Since when processes are gone whose matches are not all confirmed."""
         self._on_change = on_change
         self._changed = asyncio.Event()
         self._placed = Counter(
@@ -108,6 +120,7 @@ class Engines:
             older.close(try_again("the game process has registered anew"))
         engine = Engine(hello)
         self._engines[hello.engine_id] = engine
+        self._gone.pop(hello.engine_id, None)
         # A fresh process loads by itself what it owns. One that only lost the stream may have missed these.
         for match_id, placing in self._placing.items():
             if placing.engine_id == hello.engine_id:
@@ -126,6 +139,7 @@ class Engines:
         """Forget a registration that has ended."""
         if self._engines.get(engine.hello.engine_id) is engine:
             del self._engines[engine.hello.engine_id]
+            self._gone[engine.hello.engine_id] = time.monotonic()
             get_logger().info("game_process_gone", engine_id=engine.hello.engine_id)
             self._notify()
 
@@ -142,7 +156,7 @@ class Engines:
                 if placing is not None:
                     engine.live_matches += 1
                     self._placed.inc()
-                    placing.placed.set_result(None)
+                    placing.placed.set_result(engine.hello.address)
 
     def _forget(self, match_id: str) -> _Placing | None:
         placing = self._placing.pop(match_id, None)
@@ -170,27 +184,62 @@ class Engines:
 
     def place(self, engine_id: str, match_id: str, fence: int) -> None:
         """Tell the owner of a match to load it. Should it be gone, it loads the match when it is back."""
-        placed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._place(engine_id, match_id, fence, asyncio.get_running_loop().create_future())
+
+    def _place(self, engine_id: str, match_id: str, fence: int, placed: asyncio.Future[str | None]) -> None:
         self._placing[match_id] = _Placing(engine_id, fence, time.monotonic(), placed)
         self._unconfirmed[engine_id] += 1
         engine = self._engines.get(engine_id)
         if engine is not None:
             engine.send(match_id, fence)
+        else:
+            self._gone.setdefault(engine_id, time.monotonic())
 
-    async def placed(self, match_id: str, patience_seconds: float) -> bool:
-        """Wait until the match is loaded; False when that has not happened in time. True for matches of old."""
+    def stranded(self, after_seconds: float) -> list[Stranded]:
+        """Matches to be loaded by processes that have been gone for so long."""
+        self._gone = {
+            engine_id: since for engine_id, since in self._gone.items() if self._unconfirmed[engine_id]
+        }
+        long_gone = {
+            engine_id for engine_id, since in self._gone.items() if time.monotonic() - since >= after_seconds
+        }
+        return (
+            [
+                Stranded(match_id, placing.engine_id, placing.fence)
+                for match_id, placing in self._placing.items()
+                if placing.engine_id in long_gone
+            ]
+            if long_gone
+            else []
+        )
+
+    def move(self, match_id: str, engine_id: str, fence: int) -> None:
+        """Another process owns a match that was being placed: tell that one to load it."""
+        placing = self._forget(match_id)
+        if placing is not None:
+            self._place(engine_id, match_id, fence, placing.placed)
+
+    def settled(self, match_id: str, address: str | None) -> None:
+        """Another process has taken a match up that was being placed; it is played at `address`, where known."""
+        placing = self._forget(match_id)
+        if placing is not None:
+            placing.placed.set_result(address)
+
+    async def placed(self, match_id: str, patience_seconds: float) -> str | None:
+        """Wait until the match is loaded; where it is played. None when that is not known, or not in time."""
         placing = self._placing.get(match_id)
         if placing is None:
-            return True
+            return None
         done, _ = await asyncio.wait([placing.placed], timeout=patience_seconds)
-        return bool(done)
+        return placing.placed.result() if done and not placing.placed.cancelled() else None
 
     async def matched(self, live: LiveMatch, patience_seconds: float) -> Matched | ServiceError:
         """What a player is told about a live match: at once when its process is known, else as soon as it registers;
         try again when it does not."""
-        await self.placed(live.match_id, patience_seconds)
+        address = await self.placed(live.match_id, patience_seconds)
         engine = self._engines.get(live.engine_id or "")
-        address = live.address if engine is None else engine.hello.address
+        if address is None:
+            address = live.address if engine is None else engine.hello.address
         if address is None and live.engine_id is not None:
             address = await self._address(live.engine_id, patience_seconds)
         if address is None:
@@ -214,6 +263,7 @@ class Engines:
             placing.placed.cancel()
         self._placing.clear()
         self._unconfirmed.clear()
+        self._gone.clear()
 
     def _notify(self) -> None:
         self._changed.set()

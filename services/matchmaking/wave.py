@@ -158,14 +158,15 @@ class Wave:
         self._telling.start(self._tell(match_id, north, south, engine.hello.address))
 
     async def _tell(self, match_id: str, north: Seeker, south: Seeker, address: str) -> None:
-        if not await self._engines.placed(match_id, self._patience):
+        placed = await self._engines.placed(match_id, self._patience)
+        if placed is None:
             get_logger().warning("match_told_before_placed", match_id=match_id)
         seats: tuple[tuple[SeatName, Seeker, Seeker], ...] = (
             ("north", north, south),
             ("south", south, north),
         )
         for seat, seeker, opponent in seats:
-            seeker.settle(Matched(match_id, seat, address, opponent.player, opponent.shown))
+            seeker.settle(Matched(match_id, seat, placed or address, opponent.player, opponent.shown))
 
     async def _resolve(self, seeker: Seeker, *, gone: bool) -> None:
         """Find out why a seek could not be used up: its row is gone, or its player is in a live match."""

@@ -286,6 +286,26 @@ async def create_match(
     return Created()
 
 
+async def move_match(
+    connection: Connection, match_id: str, from_engine: str, fence: int, to_engine: str
+) -> int | None:
+    """Give a match in which nothing has happened yet to another owner; its new fence, or None when `from_engine` does
+    not own it under `fence` any more, or has written."""
+    moved: int | None = await connection.fetchval(
+        """
+        update match_owner o set engine_id = $4, fence = o.fence + 1, handed_over_at = null
+        where o.match_id = $1 and o.engine_id = $2 and o.fence = $3 and o.released_at is null
+          and not exists (select from match_log l where l.match_id = o.match_id)
+        returning o.fence
+        """,
+        UUID(match_id),
+        from_engine,
+        fence,
+        to_engine,
+    )
+    return moved
+
+
 async def was_created(connection: Connection, match_id: str, seats: Sequence[Place]) -> bool:
     """Whether a match exists of which it is not known if its transaction was committed.
 

@@ -134,6 +134,8 @@ class GameProcess:
     welcome: asyncio.Event = field(default_factory=asyncio.Event)
     said: asyncio.Queue[placement_pb.RegisterRequest] = field(default_factory=asyncio.Queue)
     address: str = "127.0.0.1:1"
+    leave: Callable[[], object] = bool
+    """Ends its stream, as a crash would."""
 
     async def run(self, address: str, capacity: int) -> None:
         async def says() -> AsyncIterator[placement_pb.RegisterRequest]:
@@ -226,11 +228,17 @@ class House:
         )
 
     async def game(
-        self, engine_id: str = "game-1", *, capacity: int = 1000, confirm: bool = True
+        self,
+        engine_id: str = "game-1",
+        *,
+        capacity: int = 1000,
+        confirm: bool = True,
+        address: str = "127.0.0.1:1",
     ) -> GameProcess:
         """A registered game process."""
-        game = GameProcess(engine_id, confirm)
+        game = GameProcess(engine_id, confirm, address=address)
         running_game = await self.stack.enter_async_context(_background(game.run(self.internal, capacity)))
+        game.leave = running_game.cancel
         welcome = asyncio.create_task(game.welcome.wait())
         async with asyncio.timeout(SECONDS_MAX):
             await asyncio.wait({welcome, running_game}, return_when=asyncio.FIRST_COMPLETED)

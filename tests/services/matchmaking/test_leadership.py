@@ -122,6 +122,60 @@ async def test_a_game_process_that_goes_away_before_it_has_loaded_a_match_gets_i
     assert {match.match_id for match in matches} == {lost.places[0][0]}
 
 
+async def test_a_match_that_was_never_loaded_is_placed_again_when_its_process_stays_away(
+    house: House,
+) -> None:
+    """Another process gets it under the next fence, well before any lease runs out; the players are told that one's
+    address, and whatever the first process still writes comes to nothing."""
+    await house.start(placed_patience_seconds=60)
+    gone = await house.game("game-1", confirm=False)
+    seeks = [house.player(name).seek() for name in ("ann", "ben")]
+
+    async def placed() -> bool:
+        return bool(gone.places)
+
+    await eventually(placed)
+    other = await house.game("game-2", address="127.0.0.1:2")
+    again = house.player("ann").seek()
+    gone.leave()
+    matches = await asyncio.gather(seeks[0].matched(), seeks[1].matched(), again.matched())
+    ((match_id, fence),) = gone.places
+    assert {(match.match_id, match.address) for match in matches} == {(match_id, "127.0.0.1:2")}
+    assert other.places == [(match_id, fence + 1)]
+    owner = await house.row("select engine_id, fence from match_owner")
+    assert tuple(owner) == ("game-2", fence + 1)
+    # Back too late: the match is not its own any more.
+    back = await house.game("game-1", address="127.0.0.1:1")
+    assert (await house.player("ben").seek().matched()).address == "127.0.0.1:2"
+    assert back.places == []
+
+
+async def test_a_match_that_another_process_has_taken_up_is_told_where_it_is(house: House) -> None:
+    """The first process is gone and its lease has run out: who took the match up is believed."""
+    await house.start(placed_patience_seconds=60)
+    gone = await house.game("game-1", confirm=False)
+    seeks = [house.player(name).seek() for name in ("ann", "ben")]
+
+    async def placed() -> bool:
+        return bool(gone.places)
+
+    await eventually(placed)
+    await house.pool.execute(
+        """
+        with lease as (
+            insert into engine_lease (engine_id, incarnation, address, lease_until)
+            values ('game-3', 'x', 'taken:3', now() + interval '1 hour')
+        )
+        update match_owner set engine_id = 'game-3', fence = 2
+        """
+    )
+    other = await house.game("game-2", address="127.0.0.1:2")
+    gone.leave()
+    matches = await asyncio.gather(*(seek.matched() for seek in seeks))
+    assert {match.address for match in matches} == {"taken:3"}
+    assert other.places == []
+
+
 async def test_losing_the_connection_that_holds_the_lock_is_losing_the_lead(open_house: House) -> None:
     seek = open_house.player("ann").seek()
     await seek.is_waiting()
