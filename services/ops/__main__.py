@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from services.ops import incident, rating
+from services.ops.watch import watch
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,6 +15,7 @@ app = typer.Typer(
 )
 app.add_typer(incident.app, name="incident")
 app.add_typer(rating.app, name="rating")
+app.command("watch")(watch)
 
 
 if __name__ == "__main__":
