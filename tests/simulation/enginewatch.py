@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.clock import MILLISECOND
+from engine.clock import MILLISECOND, SECOND
 from engine.refusal import Refusal
 from services.game.asked import Answer, Asked, repeated, rule
+from services.game.massloss import WINDOW_SECONDS
 from services.game.room import Room
 from services.wire import clock_messages as m
 from tests.simulation.process import THRESHOLD_NS
-from tests.simulation.world import World
+from tests.simulation.world import LOST_MIN, World
 
 if TYPE_CHECKING:
     from tests.simulation.game import GameProcess
@@ -31,8 +32,11 @@ class EngineWatch:
         """How much was said to the clock about each match, heard by a clock or not."""
         self.arrivals: dict[tuple[m.Key, str], m.Arrival] = {}
         """By decision and command, the commands the clock was told of."""
+        self.heard_at: dict[tuple[m.Key, str], int] = {}
+        """When that was, in the time of the world."""
         self._watermarks: dict[m.Key, int] = {}
         self._lost: dict[m.Key, int] = {}
+        self._broken: dict[str, int] = {}
         self._mark = 0
         self._gaps_seen = 0
         self._gap_end = 0
@@ -89,6 +93,18 @@ class EngineWatch:
         if ahead > MARK_SLACK_NS * (1 + process.stalls):
             self._world.violate("I9", f"{process.name} counts {ahead} ns in which it did not listen")
 
+    def lose(self, player_id: str) -> None:
+        """A stream of a player broke, and the process hears of it."""
+        self._broken[player_id] = self._world.now
+
+    def holds(self) -> None:
+        """I14: live time stands still for many players who are gone at once, never for one."""
+        since = self._world.now - int(WINDOW_SECONDS * SECOND)
+        gone = [player_id for player_id, at in self._broken.items() if at >= since]
+        self._world.count("checked hold")
+        if len(gone) < LOST_MIN:
+            self._world.violate("I14", f"time stands still in {self._process.name} for {gone}")
+
     # What the clock is told.
 
     def _said(self, message: m.EngineMessage) -> None:
@@ -116,6 +132,7 @@ class EngineWatch:
                 "I8", f"{key}: a command of {stamp} comes after a timeout at {self._lost[key]}"
             )
         self.arrivals.setdefault((key, arrival.command_id), arrival)
+        self.heard_at.setdefault((key, arrival.command_id), self._world.now)
 
     def lost(self, timeout: m.Timeout) -> None:
         """A decision of this process was proven to be lost."""

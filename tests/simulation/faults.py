@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from engine.clock import MILLISECOND, SECOND
+from tests.simulation.declared import declare
 from tests.simulation.game import ClockProcess, GameProcess
 from tests.simulation.simulation import CLOCKS, ENGINES, Simulation
 from tests.simulation.world import EPOCH
@@ -20,12 +21,15 @@ KINDS: Final = (
     *("cut", "cut", "silence", "silence", "slow_line", "other_clock"),
     *("db_down", "db_flaky", "db_flaky", "db_slow", "db_flaky"),
     *("both_gone", "clock_stop", "zombie", "stop_on_event", "crash_on_event", "crash_on_event"),
-    "wake_and_die",
+    *("wake_and_die", "ingress", "ingress", "declare"),
 )
-SEVERE: Final = ("long_stop", "db_gone", "db_steps", "kernel_wrong", "all_gone")
+SEVERE: Final = ("long_stop", "db_gone", "db_steps", "kernel_wrong", "all_gone", "ingress_gone")
 """What may rightly cost a match."""
 SEVERE_SHARE: Final = 0.12
 """How many of the worlds have some of those."""
+TROUBLE_NS: Final = 35 * SECOND
+SEVERE_NS: Final = 150 * SECOND
+"""How long a fault, or a severe one, takes with everything that comes of it."""
 QUIET_SHARE: Final = 0.05
 """How many have no faults at all: there, stamps are checked in both directions."""
 
@@ -58,9 +62,14 @@ class FaultySimulation(Simulation):
                 return
             self.world.count(f"fault {kind}")
             self.world.note(f"fault {kind}")
+            self._trouble(SEVERE_NS if kind in SEVERE else TROUBLE_NS)
             getattr(self, f"_{kind}")()
 
         self.world.at(at, strike)
+
+    def _trouble(self, ns: int) -> None:
+        verdicts = self.truth.verdicts
+        verdicts.calm_from = max(verdicts.calm_from, self.world.now + ns)
 
     def _length(self, most_ms: int) -> int:
         """Mostly short, sometimes long, never close to the threshold of a gap, where truth and stamps may differ."""
@@ -165,6 +174,7 @@ class FaultySimulation(Simulation):
             steps -= 1
             if steps == 0:
                 self.steps[waits].remove(step)
+                self._trouble(TROUBLE_NS)
                 what()
 
         self.steps[waits].append(step)
@@ -230,6 +240,28 @@ class FaultySimulation(Simulation):
         self._point_elsewhere()
         if self.luck.random() < 0.7:
             self._cut()
+
+    # The way of the players to the game.
+
+    def _ingress(self) -> None:
+        self._shut_ingress(self.luck.choice((self._length(900), self._length(6000))))
+
+    def _ingress_gone(self) -> None:
+        self._shut_ingress(self.luck.randrange(5, 60) * SECOND)
+
+    def _shut_ingress(self, ns: int) -> None:
+        """What the players come through is gone: most of them, or all, lose their streams."""
+        self.ingress_shut_until = self.world.now + ns
+        share = self.luck.choice((0.7, 1.0))
+        for player in self.players:
+            if self.luck.random() < share:
+                self.world.after(self.luck.randrange(400) * MILLISECOND, player.drop)
+
+    # Operators.
+
+    def _declare(self) -> None:
+        incident_id = str(self.world.new_id())
+        declare(self.database, self.luck, incident_id, ENGINES)
 
     # The database.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -18,9 +19,11 @@ from services.common.errors import ServiceError
 from services.game.asked import Answer, Asked
 from services.game.clock_client import ClockLink
 from services.game.custody import Custody
+from services.game.declarations import Declarations
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
+from services.game.massloss import MassLoss
 from services.game.ownership import Lease
 from services.game.room import Room
 from services.game.rooms import Rooms
@@ -122,6 +125,7 @@ class GameProcess(ListeningProcess):
         self.shell = Shell(
             incarnation, self.journal, self.clock, self.live, gaps, self.lease, parts.policy, registry
         )
+        self.mass_loss = MassLoss(self.live, self.loop.time)
         self.rooms: Rooms
         self.commands_heard: list[Heard] = []
         self.mark_at_end: int | None = None
@@ -147,12 +151,15 @@ class GameProcess(ListeningProcess):
                         self.clock.run(),
                         self.lease.run(),
                         self.gaps.run(self.pool),
+                        self.mass_loss.run(),
                     )
                 ]
                 owned.append(tasks.create_task(self._end_when_lost()))
                 await custody.begin()
                 self.serving = True
                 owned.append(tasks.create_task(custody.run()))
+                declared = Declarations(self.pool, self.rooms, self.engine_id)
+                owned.append(tasks.create_task(declared.run()))
                 await self._stopping.wait()
                 await self.rooms.hand_over(DRAIN_SECONDS)
                 await self.lease.end()
@@ -172,6 +179,10 @@ class GameProcess(ListeningProcess):
         super()._wait()
         self.watch.waits()
 
+    def holds(self) -> None:
+        """Players are gone, it says."""
+        self.watch.holds()
+
     def killed(self) -> None:
         """How long it listened is known, and the database hears that its connections are gone."""
         self.mark_at_end = self.true_mark
@@ -190,7 +201,7 @@ class GameProcess(ListeningProcess):
 
     def serve(self, connection: Connection) -> None:
         """A stream of a player begins."""
-        self.loop.create_task(self._serve(connection))
+        connection.task = self.loop.create_task(self._serve(connection))
 
     async def _serve(self, connection: Connection) -> None:
         if not self.serving:
@@ -201,11 +212,23 @@ class GameProcess(ListeningProcess):
             connection.source = source
             story = source.story if isinstance(source, Room) else source
             follower = Follower(source, story.audience_of(connection.player_id), connection.resume_after)
-            async for response in watch(follower, 5.0):
-                connection.tell(response, story)
+            await self._follow(connection, follower, story)
         except ServiceError as error:
             self.world.note(f"{self.name} refuses a stream: {error}")
         connection.end()
+
+    async def _follow(self, connection: Connection, follower: Follower, story: Story) -> None:
+        """As services.game.rpc: streams of seats of live matches are counted, and those that break are losses."""
+        counts = follower.plays
+        if counts:
+            self.mass_loss.opened(connection.player_id)
+        try:
+            async with contextlib.aclosing(watch(follower, 5.0)) as news:
+                async for response in news:
+                    connection.tell(response, story)
+        finally:
+            if counts:
+                self.mass_loss.ended(connection.player_id, broken=not follower.finished)
 
     def hear(self, connection: Connection, heard: Heard) -> None:
         """A command has been read."""

@@ -22,11 +22,11 @@ import structlog
 from engine.clock import SECOND
 from engine.deal import SALT_SIZE
 from services.clock import rpc
-from services.game import clock_client, shuffle
+from services.game import clock_client, massloss, shuffle
 from services.storage import incidents, journal
 from tests.simulation.network import Channel
 from tests.simulation.process import OrderedTask
-from tests.simulation.world import World
+from tests.simulation.world import LOST_MIN, World
 
 
 class Stage:
@@ -70,6 +70,7 @@ def patched(stage: Stage, wall: Any, more: Mapping[Any, Mapping[str, Any]]) -> I
             (clock_client, "grpc", fake_grpc),
             (clock_client, "ClockServiceStub", Stub),
             (incidents, "datetime", VirtualDatetime),
+            (massloss, "LOST_MIN", LOST_MIN),
             (shuffle, "_RANDOM", dice),
             (shuffle, "salt", lambda: dice.randbytes(SALT_SIZE)),
         ):

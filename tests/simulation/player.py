@@ -3,13 +3,14 @@ lose their connections, repeat themselves, and never trust an answer they did no
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.clock import MILLISECOND, SECOND
-from engine.command import Command, Continue, Draw, Play, Resign, Start
+from engine.command import Bid, Command, Continue, Draw, Play, Resign, Reveal, Start
 from engine.match import Match, Phase, legal
 from engine.seats import Seat
 from engine.tiles import Tile
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 ANSWER_PATIENCE_NS: Final = 4 * SECOND
 SILENCE_NS: Final = 12 * SECOND
+NOTICED: Final = 0.8
+"""How many broken streams are noticed by their process at once."""
+NOTICED_LATE: Final = 0.95
+"""How many at all."""
 
 
 class Connection:
@@ -38,6 +43,8 @@ class Connection:
         self.player_id = player.player_id
         self.resume_after = resume_after
         self.source: Room | Story | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Serves it, in its process."""
         self.open = True
         self._world = process.world
         self._last_there = self._last_back = 0
@@ -91,18 +98,32 @@ class Connection:
         self._back(lambda: self.player.lost(self))
 
     def drop(self) -> None:
-        """The player's end is gone. The process believes what it likes."""
+        """The player's end is gone. The process mostly hears of it, at once or only after a while."""
         self.open = False
+        luck = self.player.network.random()
+        if luck < NOTICED:
+            self._there(lambda: self.process.reach(self._broken))
+        elif luck < NOTICED_LATE:
+            self._world.after(
+                self.player.network.randrange(9 * SECOND), lambda: self.process.reach(self._broken)
+            )
+
+    def _broken(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.process.watch.lose(self.player_id)
+            self.task.cancel()
 
 
 class Player:
-    """One seat of one match."""
+    """One seat of one match, or both of one that is played on one device."""
 
-    def __init__(self, simulation: Simulation, match_id: str, seat: Seat, player_id: str) -> None:
+    def __init__(
+        self, simulation: Simulation, match_id: str, seats: tuple[Seat, ...], player_id: str
+    ) -> None:
         self.simulation = simulation
         self.world = simulation.world
         self.match_id = match_id
-        self.seat = seat
+        self.seats = seats
         self.player_id = player_id
         self.dice = Random(f"player {player_id} {self.world.seed}")
         self.network = Random(f"player network {player_id} {self.world.seed}")
@@ -110,7 +131,7 @@ class Player:
         self.sequence = 0
         self.state: Match | None = None
         self.over = False
-        self._decided: tuple[int, int] | None = None
+        self._decided: tuple[int, Seat] | None = None
         self._sent: Heard | None = None
         self._old: list[Heard] = []
         self._heard_at = self.world.now
@@ -125,7 +146,7 @@ class Player:
         if self.over or self.connection is not None:
             return
         process = self.simulation.owner_process(self.match_id)
-        if process is None or not process.alive:
+        if process is None or not process.alive or self.world.now < self.simulation.ingress_shut_until:
             self.world.after(self.network.randrange(200, 800) * MILLISECOND, self.connect)
             return
         self.connection = Connection(self, process, self.sequence)
@@ -169,27 +190,31 @@ class Player:
         state = self.state
         if state is None or self.over:
             return
-        question = (state.decision_id, 1 if self._mine(state) else 0)
+        seat = self._asked(state)
         if again and self._sent is not None and self._sent.decision_id == state.decision_id:
             self._say(self._sent)  # the same request again, since no answer came
             return
-        if question == self._decided or not self._mine(state):
+        if seat is None or (state.decision_id, seat) == self._decided:
             return
-        self._decided = question
+        self._decided = (state.decision_id, seat)
         self._sent = None
-        self._think(state)
+        self._think(state, seat)
 
-    def _mine(self, state: Match) -> bool:
-        if state.to_act is not None:
-            return state.to_act is self.seat
-        return state.phase in (Phase.AWAITING_START, Phase.SETTLED) and self.seat not in state.pressed
+    def _asked(self, state: Match) -> Seat | None:
+        """The seat of this player that is asked something."""
+        if state.phase in (Phase.AWAITING_START, Phase.SETTLED):
+            return next((seat for seat in self.seats if seat not in state.pressed), None)
+        seat = state.to_act or state.awaiting_reveal
+        return seat if seat in self.seats else None
 
-    def _think(self, state: Match) -> None:
+    def _think(self, state: Match, seat: Seat) -> None:
         dice, habits = self.dice, self.habits
         if state.to_act is None:
+            if state.awaiting_reveal is None and dice.random() < habits.absent:
+                return
             wait = dice.randrange(20, 3000) * MILLISECOND
         else:
-            budget = state.delay_ns + state.banks[self.seat] - state.consumed_ns
+            budget = state.delay_ns + state.banks[seat] - state.consumed_ns
             luck = dice.random()
             if luck < habits.brink:
                 wait = budget + dice.randrange(-150, 10) * MILLISECOND
@@ -200,16 +225,16 @@ class Player:
             else:
                 wait = dice.randrange(20, 900) * MILLISECOND
         decision_id = state.decision_id
-        self.world.after(max(wait, MILLISECOND), lambda: self._decide(decision_id))
+        self.world.after(max(wait, MILLISECOND), lambda: self._decide(decision_id, seat))
 
-    def _decide(self, decision_id: int) -> None:
+    def _decide(self, decision_id: int, seat: Seat) -> None:
         state = self.state
-        if self.over or state is None or state.decision_id != decision_id or not self._mine(state):
+        if self.over or state is None or state.decision_id != decision_id or self._asked(state) is not seat:
             return
         dice, habits = self.dice, self.habits
         if dice.random() < habits.nonsense:
-            self._nonsense(state)
-        choice = self._choose(state)
+            self._nonsense(state, seat)
+        choice = self._choose(state, seat)
         heard = self._command(choice, decision_id, legal=True)
         self._sent = heard
         self._say(heard)
@@ -229,18 +254,14 @@ class Player:
 
         self.world.after(ANSWER_PATIENCE_NS, again)
 
-    def _choose(self, state: Match) -> Command:
+    def _choose(self, state: Match, seat: Seat) -> Command:
         dice = self.dice
         allowed = legal(state)
-        if state.to_act is None:
-            return Start(self.seat) if state.phase is Phase.AWAITING_START else Continue(self.seat)
-        if dice.random() < self.habits.resign:
-            return Resign(self.seat)
-        choices = [each for each in commands(state, allowed) if each.seat is self.seat]
+        if state.to_act is not None and dice.random() < self.habits.resign:
+            return Resign(seat)
+        choices = [each for each in commands(state, allowed) if each.seat is seat]
         if allowed.bid is not None:
-            from engine.command import Bid
-
-            choices += [Bid(self.seat, amount) for amount in list(bids(allowed.bid))[:3]]
+            choices += [Bid(seat, amount) for amount in list(bids(allowed.bid))[:3]]
         return dice.choice(choices)
 
     def _command(self, command: Command, decision_id: int, *, legal: bool) -> Heard:
@@ -251,21 +272,21 @@ class Player:
             sha256(repr((command, decision_id)).encode()).digest(),
             decision_id,
             legal,
-            timed=not isinstance(command, Start | Continue | Resign),
+            timed=not isinstance(command, Start | Continue | Reveal | Resign),
         )
 
-    def _nonsense(self, state: Match) -> None:
+    def _nonsense(self, state: Match, seat: Seat) -> None:
         """Something that has no effect: not legal, not asked for any more, or said before."""
         luck = self.dice.random()
         self.world.count("nonsense sent")
         if luck < 0.4:
             tile = Tile.parse(f"{self.dice.randrange(4)}|{self.dice.randrange(4, 7)}")
-            if state.to_act is not None and tile not in state.hands[self.seat]:
-                self._say(self._command(Play(self.seat, tile), state.decision_id, legal=False))
+            if state.to_act is not None and tile not in state.hands[seat]:
+                self._say(self._command(Play(seat, tile), state.decision_id, legal=False))
             else:
-                self._say(self._command(Start(self.seat), state.decision_id - 1, legal=False))
+                self._say(self._command(Start(seat), state.decision_id - 1, legal=False))
         elif luck < 0.7 or not self._old:
-            self._say(self._command(Draw(self.seat), state.decision_id - 1, legal=False))
+            self._say(self._command(Draw(seat), state.decision_id - 1, legal=False))
         else:
             self._say(self.dice.choice(self._old))
 
@@ -281,6 +302,8 @@ class Player:
             self._old = [*self._old[-3:], heard]
             if mine:
                 self._sent = None
+                if len(self.seats) > 1:
+                    self._look(again=False)  # the other seat may be asked the same
             return
         if not mine:
             return

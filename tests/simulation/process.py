@@ -300,18 +300,49 @@ class ListeningProcess(Process):
         self.stalls = 0
         """How often live time may be off by a tick."""
         self._pause_raw: int | None = None
+        self._hold_raw: int | None = None
+        self._watch_holds()
+
+    def _watch_holds(self) -> None:
+        """The truth of what this process itself does not count as listening."""
+        freeze, thaw = self.live.freeze, self.live.thaw
+
+        def frozen(cause: str) -> None:
+            self.stalls += 1
+            self._hold_raw = self.true_raw
+            self.holds()
+            freeze(cause)
+
+        def thawed() -> None:
+            if self._hold_raw is not None:
+                size = self.kernel.read(self.world.now) - self._hold_raw
+                # One that is hardly longer than the threshold may be seen as shorter: then it was the player's.
+                self.true_gap += size if size > THRESHOLD_NS + TICK_NS + SLACK_NS else 0
+                self._hold_raw = None
+            self.stalls += 1
+            thaw()
+
+        self.live.freeze, self.live.thaw = frozen, thawed  # type: ignore[method-assign]
+
+    def holds(self) -> None:
+        """For those who want to know: it lets live time stand still."""
+
+    @property
+    def true_raw(self) -> int:
+        """The kernel clock now, or when this process was paused."""
+        return self.kernel.read(self.world.now) if self._pause_raw is None else self._pause_raw
 
     @property
     def true_mark(self) -> int:
         """The live time now, by definition and not by stamp."""
-        raw = self.kernel.read(self.world.now) if self._pause_raw is None else self._pause_raw
+        raw = self.true_raw if self._hold_raw is None else self._hold_raw
         return raw - self.true_gap
 
     def jump(self, ns: int) -> None:
         """The kernel clock leaps: the host was suspended, or its clock is broken."""
         if not self.paused:
             self.stalls += 1
-            if ns > THRESHOLD_NS or ns < 0:
+            if (ns > THRESHOLD_NS and self._hold_raw is None) or ns < 0:
                 # A clock that goes back ends the process when it looks; what it had heard until then stays heard.
                 self.true_gap += ns
         self.change_kernel(lambda: self.kernel.jump(ns))
@@ -337,7 +368,7 @@ class ListeningProcess(Process):
     def _went_on(self) -> None:
         if self._pause_raw is not None:
             size = self.kernel.read(self.world.now) - self._pause_raw
-            if size > THRESHOLD_NS:
+            if size > THRESHOLD_NS and self._hold_raw is None:
                 self.true_gap += size
             self._pause_raw = None
 

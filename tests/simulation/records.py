@@ -19,6 +19,7 @@ from services.storage.script import first_state
 from services.wire import clock_messages as m
 from tests.simulation.connections import Reader, at_once
 from tests.simulation.database import Database, Row
+from tests.simulation.declared import LATE_NS, concerns
 from tests.simulation.world import World
 
 
@@ -48,6 +49,7 @@ class Records:
         told = state.outcome
         if told is None or (told.winner, told.cause) != (outcome["winner"], outcome["cause"]):
             world.violate("I4", f"the outcome row says {outcome['winner']}, the log {told}")
+        self._declared(match_id, outcome)
         self._credits(match_id, outcome)
         self._turns(match_id)
         self._retold(match_id)
@@ -55,9 +57,25 @@ class Records:
 
     def _void(self, match_id: str, outcome: Row) -> None:
         self.world.count(f"void {outcome['detail']}")
-        if not self.severe:
-            evidence = self._evidence(outcome)
+        evidence = self._evidence(outcome)
+        if outcome["detail"] == "operator":
+            tables = self.database.tables
+            said = tables.incident.get(json.loads(evidence)["incident_id"])
+            engine_id = tables.evidence[str(outcome["evidence_id"])]["engine_id"]
+            if said is None or not concerns(tables, said, match_id, engine_id):
+                self.world.violate("declared", f"void, and nobody declared that: {evidence}")
+        elif not self.severe:
             self.world.violate("void", f"void without cause: {outcome['detail']} {evidence}")
+
+    def _declared(self, match_id: str, outcome: Row) -> None:
+        """What an operator declares reaches every match that goes on."""
+        tables = self.database.tables
+        ended_at = tables.log[match_id][-1]["true_at"]
+        for incident in tables.incident.values():
+            if self.severe or outcome["cause"] == Cause.VOID or "true_at" not in incident:
+                continue
+            if ended_at > incident["true_at"] + LATE_NS and concerns(tables, incident, match_id, ""):
+                self.world.violate("declared", f"{match_id} went on in spite of {incident['detail']}")
 
     def _evidence(self, outcome: Row) -> Any:
         evidence = self.database.tables.evidence.get(str(outcome["evidence_id"]))

@@ -5,18 +5,17 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
 import structlog
 
 from engine.clock import MILLISECOND, SECOND
-from engine.seats import Seat
-from services.storage.matches import MatchRow, PlayerRow
-from services.storage.script import Script
 from tests.simulation.database import Database
 from tests.simulation.game import ClockProcess, GameProcess, Parts, bad_kernel
+from tests.simulation.matches import MATCHES, new_match, seats_of
 from tests.simulation.network import Network
 from tests.simulation.patches import Stage, patched
 from tests.simulation.player import Player
@@ -25,8 +24,7 @@ from tests.simulation.world import EPOCH, World
 
 ENGINES: Final = ("game-a", "game-b")
 CLOCKS: Final = ("clock-a", "clock-b")
-LONG_SHARE: Final = 0.25
-"""How many matches have more than the five seconds that anybody has after an outage."""
+WALL_STEPS_NS: Final = 60 * SECOND
 HORIZON_NS: Final = 900 * SECOND
 """By then everything must be over."""
 
@@ -42,6 +40,12 @@ class Habits:
     twice: float = 0.1
     drop: float = 0.01
     resign: float = 0.003
+    absent: float = 0.005
+    """Not pressing Start or Continue."""
+
+
+CROWDED: Final = Habits(brink=0.1)
+"""Where several matches are played, they are over sooner."""
 
 
 @dataclass
@@ -57,7 +61,14 @@ class Switches:
 class Simulation:
     """A world with its people."""
 
-    def __init__(self, seed: int, *, switches: Switches | None = None, watched: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        switches: Switches | None = None,
+        watched: bool = False,
+        wall_steps: bool = True,
+    ) -> None:
         self.world = World(seed)
         self.world.watched = watched
         self.switches = switches or Switches()
@@ -70,6 +81,11 @@ class Simulation:
         self.clocks: dict[str, ClockProcess] = {}
         self.players: list[Player] = []
         self.match_ids: list[str] = []
+        self.ingress_shut_until = 0
+        """Until then no player reaches any process."""
+        self.wall_steps = wall_steps
+        self._host_step = timedelta()
+        self._alone = True
         self._dead: list[Any] = []
         self.steps: dict[str, list[Callable[[], None]]] = {
             "read": self.truth.on_read,
@@ -125,27 +141,7 @@ class Simulation:
     def _create_match(self, number: int) -> None:
         dice = self.dice
         match_id = str(self.world.new_id())
-        north = dice.choice((10, 20, 40, 150, 280, 290))
-        script = Script(
-            balances=(north, 300 - north),
-            jockey=dice.choice((None, Seat.NORTH, Seat.SOUTH)),
-        )
-        players = [PlayerRow(f"p{number}{seat}", f"{seat}", bot=False) for seat in ("n", "s")]
-        row = MatchRow(
-            match_id=match_id,
-            mode="casual",
-            rated=False,
-            north=players[0],
-            south=players[1],
-            bank_ns=dice.choice((0, 1, 2, 4)) * SECOND + dice.choice((0, 1)),
-            delay_ns=dice.choice((500, 1000, 3000)) * MILLISECOND,
-            start_limit_ns=60 * SECOND,
-            continue_limit_ns=30 * SECOND,
-            script=script.dump(),
-            created_at=self.database.wall(),
-        )
-        if dice.random() < LONG_SHARE:
-            row = replace(row, bank_ns=20 * SECOND, delay_ns=6 * SECOND)
+        row = new_match(dice, match_id, number, self.database.wall(), alone=self._alone)
         engine = dice.choice(ENGINES)
         tables = self.database.tables
         tables.match[match_id] = row
@@ -158,19 +154,23 @@ class Simulation:
         self.match_ids.append(match_id)
         game = self.games[engine]
         game.reach(lambda: game.place(match_id))
-        for seat, player in zip((Seat.NORTH, Seat.SOUTH), players, strict=True):
-            self.players.append(Player(self, match_id, seat, player.player_id))
+        for player_id, seats in seats_of(row):
+            self.players.append(Player(self, match_id, seats, player_id))
 
     # The run.
 
-    def run(self, matches: int = 1) -> World:
+    def run(self) -> World:
         """Everything, from beginning to end."""
+        matches = self.dice.choice(MATCHES)
+        self._alone = matches == 1
+        if not self._alone:
+            self.habits = CROWDED
         stage = Stage(self.world)
         stage.log = self._log
         stage.dial = self._dial
         gc.disable()
         try:
-            with patched(stage, self.database.wall, self.switches.patches):
+            with patched(stage, self.host_wall, self.switches.patches):
                 for address in CLOCKS:
                     self.start_clock(address)
                 for engine in ENGINES:
@@ -179,6 +179,7 @@ class Simulation:
                 for number in range(matches):
                     self.world.after(300 * MILLISECOND, lambda number=number: self._create_match(number))  # type: ignore[misc]
                 self.plan()
+                self._step_walls()
                 self.world.run(EPOCH + HORIZON_NS, self._over)
                 self.truth.finish(self.match_ids)
                 for process in (*self.games.values(), *self.clocks.values(), *self._dead):
@@ -186,6 +187,21 @@ class Simulation:
         finally:
             gc.enable()
         return self.world
+
+    def host_wall(self) -> datetime:
+        """The wall clock of the hosts of all processes."""
+        return self.database.wall() + self._host_step
+
+    def _step_walls(self) -> None:
+        """I22: somebody sets the wall clocks again and again, and nothing comes of it."""
+        if self.wall_steps:
+            dice = self.world.dice("walls")
+            for at in range(0, WALL_STEPS_NS, WALL_STEPS_NS // 40):
+                step = timedelta(seconds=dice.choice((-86_400, -3600, -5, -0.1, 0.1, 5, 3600, 86_400)))
+                self.world.at(EPOCH + at + dice.randrange(SECOND), lambda step=step: self._step_wall(step))  # type: ignore[misc]
+
+    def _step_wall(self, step: timedelta) -> None:
+        self._host_step += step
 
     def plan(self) -> None:
         """What is done to the world."""

@@ -9,18 +9,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any, Final
 
-from engine.clock import MILLISECOND, SECOND
+from engine.clock import MILLISECOND, SECOND, Effect
+from engine.refusal import Refusal
 from services.clock import matchclock, timekeeper
 from services.clock.state import State
 from services.clock.timekeeper import Said, Timekeeper
-from services.game import room, rooms
+from services.game import limits, massloss, room, rooms
+from services.game.asked import Asked, rule
 from services.game.clock_client import ClockLink
+from services.game.decision import OpenDecision
+from services.game.inbox import Message
 from services.game.livetime import LiveTime, Stamp
 from services.game.room import Room
+from services.storage import incidents
 from services.storage.journal import Entry, Journal
 from services.wire import clock_messages as m
+from tests.simulation.database import WALL
 from tests.simulation.game import Parts
 from tests.simulation.simulation import Switches
 
@@ -191,6 +198,102 @@ class RunsThroughCrash(matchclock.MatchClock):
         return super()._resume(message, proven_ns + gap_ns, 0, *more)
 
 
+class JudgesAgain(matchclock.MatchClock):
+    """A command that comes after the verdict is judged, too (R15)."""
+
+    def arrive(self, message: m.Arrival, now: int, *, hold_ns: int = 0) -> list[m.ClockMessage]:
+        if self.state in (State.JUDGED, State.HELD) and message.key.decision_no == self.decision_no:
+            self.state, self._verdict = State.RUNNING, None
+        return super().arrive(message, now, hold_ns=hold_ns)
+
+
+class FreshDelay(matchclock.MatchClock):
+    """A draw brings a new delay (R9)."""
+
+    def _run(self, message: m.Open, consumed_ns: int, granted_ns: int, now: int) -> list[m.ClockMessage]:
+        again = message.cause is m.OpenCause.CONTINUE
+        return super()._run(message, 0 if again else consumed_ns, granted_ns, now)
+
+
+class SlowRoom(Room):
+    """A command waits in line for a moment before anybody looks at it, which is nobody's time."""
+
+    async def _handle(self, message: Message) -> None:
+        if isinstance(message, Asked):
+            await asyncio.sleep(0.02)
+        await super()._handle(message)
+
+
+class ProbeOvertakes(SlowRoom):
+    """A probe is answered at once, whatever waits in line (R5)."""
+
+    def on_probe(self, probe: m.Probe, watermark_ns: int) -> None:
+        if self._current(probe.key):
+            self._shell.clock.probe_reply(probe.key, probe.probe_no, watermark_ns)
+
+
+class RawWatermarks(ClockLink):
+    """A watermark is now, not the mark (R5)."""
+
+    def _tell(self, governed: Any, message: Any) -> None:
+        if isinstance(message, m.Probe):
+            live = self._live
+            governed.listener.on_probe(message, live.raw() - live.gap_total_ns)
+        else:
+            super()._tell(governed, message)
+
+
+class RunsOn(LiveTime):
+    """The mark goes on in a stall, and back when that is recorded as a gap (I9)."""
+
+    def mark(self) -> int:
+        return self.raw() - self.gap_total_ns
+
+
+class WallTime(LiveTime):
+    """Time is read from the wall (R1)."""
+
+    def __init__(self, *arguments: Any, read: Callable[[], int], **more: Any) -> None:
+        def wall() -> int:
+            now = incidents.datetime.now(UTC)  # type: ignore[attr-defined]
+            return int((now - WALL).total_seconds() * SECOND) + 10**15
+
+        super().__init__(*arguments, read=wall, **more)
+
+
+class ToldOfNonsense(Room):
+    """What is illegal or stale reaches the clock like any other command (R6)."""
+
+    async def _answer(self, asked: Asked) -> Any:
+        decision = self._decision
+        if decision is not None and isinstance(rule(self.story.state, asked), Refusal):
+            self._shell.clock.arrive(decision.arrival(asked, Effect.ENDS))
+        return await super()._answer(asked)
+
+
+class PaysForTheWait(OpenDecision):
+    """What a commit takes is taken from the bank of whoever is next (I19)."""
+
+    @classmethod
+    def begin(cls, state: Any, *arguments: Any, **more: Any) -> Any:
+        seat = state.to_act
+        less = max(0, state.banks[seat] - 3 * MILLISECOND)
+        return super().begin(state._replace(banks=state.banks.put(seat, less)), *arguments, **more)
+
+
+class OpensUnrevealed(Room):
+    """Time runs before the tiles are shown on a shared device (R10)."""
+
+    def _open_decision(self, cause: m.OpenCause) -> None:
+        state = self.story.state
+        if state.awaiting_reveal is None:
+            super()._open_decision(cause)
+            return
+        self.story.state = state._replace(to_act=state.awaiting_reveal)
+        super()._open_decision(cause)
+        self.story.state = state
+
+
 def _parts(**parts: Any) -> Callable[[], Switches]:
     return lambda: Switches(parts=Parts(**parts))
 
@@ -210,10 +313,23 @@ SWITCHES: Final[dict[str, Switch]] = {
     "dedupe": Switch(
         "R6: a repeated request gets its answer again", _patch(room, repeated=lambda _story, _asked: None)
     ),
-    "told_first": Switch("R7: durable before told", lambda: Switches(patches={rooms: {"Room": ToldFirst}})),
-    "free_commit": Switch(
-        "R8: a decision opens after the commit", lambda: Switches(patches={rooms: {"Room": OpenedEarly}})
+    "told_first": Switch("R7: durable before told", _patch(rooms, Room=ToldFirst)),
+    "free_commit": Switch("R8: a decision opens after the commit", _patch(rooms, Room=OpenedEarly)),
+    "probe_place": Switch(
+        "R5: a probe is answered behind the commands in line", _patch(rooms, Room=ProbeOvertakes)
     ),
+    "watermark": Switch("R5: a watermark is the mark", _parts(link=RawWatermarks)),
+    "nonsense": Switch("R6: what has no effect is not told to the clock", _patch(rooms, Room=ToldOfNonsense)),
+    "draw": Switch("R9: a draw brings no new delay", _patch(timekeeper, MatchClock=FreshDelay)),
+    "reveal": Switch("R10: no time before tiles are revealed", _patch(rooms, Room=OpensUnrevealed)),
+    "first_verdict": Switch("R15: the first verdict stands", _patch(timekeeper, MatchClock=JudgesAgain)),
+    "one_client": Switch(
+        "R24: one client who leaves stops no clock", _patch(massloss, LOST_MIN=1, LOST_SHARE=0.0)
+    ),
+    "mark": Switch("I9: the mark stands still in a gap", _parts(live_time=RunsOn)),
+    "wall": Switch("I22: nothing is measured on the wall", _parts(live_time=WallTime)),
+    "still_bank": Switch("I19: no bank moves between turns", _patch(room, OpenDecision=PaysForTheWait)),
+    "limit": Switch("a match that nobody starts ends", _patch(limits, limit_ns=lambda _row, _state: None)),
     "attach_no": Switch("R14: only the newest session counts", _parts(timekeeper=OldSessionsObeyed)),
     "fence": Switch("R19: every write checks the fence", lambda: Switches(fences=False)),
     "floor": Switch("R20: at least five seconds after a resume", _parts(policy=m.Policy(resume_floor_ns=0))),

@@ -22,6 +22,8 @@ REJUDGED: Final = 0.2
 """How many verdicts are judged again in other surroundings."""
 ASKED_AGAIN: Final = 0.05
 """How often a clock that knows nothing is told what a game process knows."""
+PROMPT_NS: Final = 5 * SECOND
+"""The longest that a decision may stay open beyond its time when all is well."""
 
 
 class Verdicts:
@@ -31,6 +33,8 @@ class Verdicts:
         self.world = world
         self.openings = openings
         self.severe = False
+        self.calm_from = 0
+        """From then on nothing is done to anybody, and what was done is over."""
         self.processes: list[GameProcess] = []
         self.on_said: list[Callable[[], None]] = []
         self.on_timeout: list[Callable[[], None]] = []
@@ -123,6 +127,9 @@ class Verdicts:
         world.count("checked I2")
         if figures != expected:
             world.violate("I2", f"{key} cost {figures}, by the rules {expected}")
+        waited = world.now - record.process.watch.heard_at[key, verdict.command_id]
+        if world.now - waited > self.calm_from and waited > PROMPT_NS:
+            world.violate("I21", f"the verdict on {key} took {waited / SECOND:.3f} s though all was well")
         if self._dice.random() < REJUDGED:
             self._rejudge(record.opened, consumed, arrival)
 
@@ -202,7 +209,18 @@ class Verdicts:
             self.world.violate("I10", f"{key} timed out at {timeout.deadline_ns}, a deadline that nobody has")
             return
         record.process.watch.lost(timeout)
+        self._prompt(record, timeout)
         self._nothing_heard(record, timeout)
+
+    def _prompt(self, record: Opened, timeout: m.Timeout) -> None:
+        """I21: when all is well, what is lost is told soon."""
+        stood_still = record.process.true_gap - record.true_gap
+        due_at = record.at + timeout.deadline_ns - record.opened.start_ns + stood_still
+        if record.at > self.calm_from:
+            self.world.count("checked I21")
+            if self.world.now > due_at + PROMPT_NS:
+                late = (self.world.now - due_at) / SECOND
+                self.world.violate("I21", f"{timeout.key} was lost {late:.3f} s before that was told")
 
     def _nothing_heard(self, record: Opened, timeout: m.Timeout) -> None:
         key, opened = timeout.key, record.opened
