@@ -46,6 +46,13 @@ async def serving(servicer: ClockServiceServicer) -> AsyncIterator[str]:
             await asyncio.wait(guard.running, timeout=5)
 
 
+class Unwatched(ClockServiceServicer):
+    """A clock that is only about governing."""
+
+    def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
+        raise NotImplementedError
+
+
 def new_rpc(registry: CollectorRegistry | None = None) -> ClockRpc:
     ids = iter(range(1_000_000))
     keeper = Timekeeper("clock-1", m.Policy(), lambda: f"evidence-{next(ids)}")
@@ -129,7 +136,7 @@ def test_a_room_with_a_bug_does_not_stop_the_others() -> None:
 def test_a_clock_that_accepts_and_says_nothing_is_left() -> None:
     """Scenario 44 with a peer that is connected but dumb."""
 
-    class Dumb(ClockServiceServicer):
+    class Dumb(Unwatched):
         sessions = 0
 
         async def Govern(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.GovernResponse]:
@@ -147,6 +154,42 @@ def test_a_clock_that_accepts_and_says_nothing_is_left() -> None:
                 assert Dumb.sessions == 2
 
             await with_link(link, nothing)
+
+    play(main)
+
+
+def test_the_clock_counts_as_lost_since_it_was_last_heard() -> None:
+    """Fault 6: a link that goes dead is noticed a second later; the incident begins when it went dead."""
+
+    class Dying(Unwatched):
+        sessions = 0
+
+        async def Govern(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.GovernResponse]:
+            Dying.sessions += 1
+            dies = Dying.sessions == 1
+            async for response in new_rpc().Govern(request_iterator, context):
+                yield response
+                if dies and any(message.HasField("armed") for message in response.messages):
+                    await asyncio.Event().wait()
+
+    async def main(live: LiveTime) -> None:
+        async with serving(Dying()) as address:
+            link = new_link(address, live)
+            regained: asyncio.Future[tuple[int, int, int, int]] = asyncio.get_running_loop().create_future()
+            link.on_regained = lambda *told: regained.set_result(told)
+
+            async def dead() -> None:
+                room = Room(link, live)
+                opened = room.open(delay_ms=60_000)
+                await room.hears(m.Armed)
+                last_heard_by = live.raw()
+                room.arrive(opened.key)
+                lost_at, back_at, open_decisions, held_commands = await regained
+                assert lost_at <= last_heard_by < back_at
+                assert (open_decisions, held_commands) == (1, 1)
+                await room.hears(m.Verdict)
+
+            await with_link(link, dead)
 
     play(main)
 
