@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from uuid import uuid4
 
 import asyncpg
@@ -146,14 +149,27 @@ async def test_what_makes_no_sense_is_refused_with_a_reason(
 
 async def recompute(url: str, *arguments: str, status: int) -> str:
     """The audit, as an operator runs it."""
+    out = StringIO()
+
+    def run() -> int | str | None:
+        try:
+            return command(["--database-url", url, *arguments])
+        except SystemExit as usage:
+            return usage.code
+
+    with redirect_stdout(out), redirect_stderr(out):
+        assert await asyncio.to_thread(run) == status, out.getvalue()
+    return out.getvalue()
+
+
+async def test_the_audit_is_a_command_of_the_service(database_url: str, matches: list[Finished]) -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.matchmaking", "recompute", "--database-url", url, *arguments),
+        *(sys.executable, "-m", "services.matchmaking", "recompute", "--check"),
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": database_url},
     )
     out, _ = await process.communicate()
-    assert process.returncode == status, out.decode()
-    return out.decode()
+    assert (process.returncode, out.decode().split(" players")[0]) == (0, "5 decisions and 5")
 
 
 async def test_the_whole_ladder_is_built_again_and_compared(
