@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from spectacularbid.ladder.v1.ladder_service_pb2 import FinishedMatch, Standing
+    from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console(highlight=False, soft_wrap=True)
 
 Server = Annotated[
-    str, typer.Option(envvar="SPECTACULAR_BID_SERVER", help="host:port of matchmaking and ladder.")
+    str,
+    typer.Option(
+        envvar="SPECTACULAR_BID_SERVER",
+        help="host:port of matchmaking and ladder; several with commas between, if there are standbys.",
+    ),
 ]
 Game = Annotated[
     str, typer.Option(envvar="SPECTACULAR_BID_GAME", help="host:port of a game process; empty: as --server.")
@@ -140,8 +145,8 @@ def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", sta
     """Wait for an opponent and play a rated match in plain text."""
 
     async def work(client: Client) -> None:
-        with console.status("waiting for an opponent (Ctrl-C cancels)"):
-            handle = await client.seek(RATED)
+        with console.status("waiting for an opponent (Ctrl-C cancels)") as status:
+            handle = await client.seek(RATED, waiting=lambda facts: status.update(_waiting_line(facts)))
         await sit_down(client, handle, console)
 
     _with_client(work, server, game, name, state)
@@ -181,6 +186,14 @@ def _ladder_table(standings: list[Standing]) -> Table:
             escape(standing.player.player_id),
         )
     return table
+
+
+def _waiting_line(facts: Waiting) -> str:
+    line = f"waiting for an opponent for {facts.waited_ms // 1000} s, {facts.players_waiting} in the queue"
+    if facts.HasField("estimate"):
+        half, most = (round(each / 1000) for each in (facts.estimate.median_ms, facts.estimate.most_ms))
+        line += f"; of the last {facts.estimate.basis} half waited {half} s or less, nine of ten {most} s"
+    return f"{line} (Ctrl-C cancels)"
 
 
 def _finished_line(finished: FinishedMatch) -> Any:
