@@ -12,12 +12,14 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from matchmaker.ladder import Result
+from matchmaker.ladder import Action, Result
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, UnknownWinnerError, rate
 from services.matchmaking.ladder import LadderWorker
 from services.storage import ladder, seeks
-from services.storage.refold import Ended
+from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, declare
 from services.storage.matches import PlayerRow
+from services.storage.refold import Ended
+from services.storage.rulings import Ruling, make_ruling
 from services.storage.seeks import Created, Opened, Place
 from spectacularbid.ladder.v1 import ladder_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
@@ -134,6 +136,7 @@ async def test_a_result_becomes_two_new_ratings_and_a_decision_that_says_why(ope
 async def test_fc_15_what_does_not_count_changes_nothing(
     house: House, cause: str, winner: str | None, pool: seeks.PoolName, why: str
 ) -> None:
+    """FC-15: the ladder is as before, byte for byte, and the decision says why."""
     decide, _ = worker(house)
     await ended_match(house, "ann", "ben")
     await decide.look()
@@ -148,6 +151,7 @@ async def test_fc_15_what_does_not_count_changes_nothing(
 
 
 async def test_fc_44_an_end_that_is_reported_three_times_is_rated_once(open_house: House) -> None:
+    """FC-44: by any number of notices; the database takes the outcome once."""
     match_id = await ended_match(open_house, "ann", "ben")
     for _ in range(3):
         await open_house.pool.execute("select pg_notify('match_outcome', $1)", match_id)
@@ -163,7 +167,7 @@ async def test_fc_44_an_end_that_is_reported_three_times_is_rated_once(open_hous
 
 
 async def test_fc_44_three_workers_at_once_decide_each_match_once_and_in_order(house: House) -> None:
-    """Every player's ratings are the fold of her matches in the order in which they ended."""
+    """FC-44: every player's ratings are the fold of her matches in the order in which they ended."""
     names = ["ann", "ben", "carl", "dora"]
     expected = dict.fromkeys((f"player-{name}" for name in names), NEW)
     matches: list[str] = []
@@ -223,7 +227,7 @@ FIRST, SECOND = ("when (new.player_id = 'player-ann')", "when (new.player_id = '
 async def test_fc_44_a_worker_that_is_killed_at_any_statement_decides_nothing_by_halves(
     house: House, trigger: str, when: str
 ) -> None:
-    """A trigger holds the process at one statement; there it is killed, and another finishes the work."""
+    """FC-44: a trigger holds the process at one statement; there it is killed, and another finishes the work."""
     await ended_match(house, "ann", "ben")
     decide, _ = worker(house)
     await decide.look()
@@ -247,7 +251,36 @@ async def test_fc_44_a_worker_that_is_killed_at_any_statement_decides_nothing_by
     assert [row[4:6] for row in await everything(house)] == [(2, 1), (2, 1)]
 
 
+async def test_a_declared_hold_is_a_decision_that_players_can_read_until_it_is_released(
+    open_house: House,
+) -> None:
+    """The process holds by itself what ends in the window; a ruling changes the decision, and says who it rests on."""
+    ann, pool = open_house.player("ann"), open_house.pool
+    now = await pool.fetchval("select clock_timestamp()")
+    declaration = Declaration("ada", "packets were lost", Scope(ScopeKind.ALL), Consequence.HOLD, now, None)
+    async with pool.acquire() as connection:
+        await declare(connection, declaration, "v1")
+    match_id = await ended_match(open_house, "ann", "ben")
+    await decided(open_house, match_id)
+    made = await decision(ann, match_id)
+    assert (made.rated, made.reason, made.revision) == (False, "held", 1)
+    assert (made.incident_id, made.explanation) == (declaration.incident_id, "packets were lost")
+    assert (await standing(ann)).rank == 0
+
+    async with pool.acquire() as connection:
+        ruling = Ruling(Action.RELEASE, "ada", "nothing was wrong with this one")
+        await make_ruling(connection, ruling, [uuid.UUID(match_id)])
+    made = await decision(ann, match_id)
+    assert (made.rated, made.reason, made.revision) == (True, "rated", 2)
+    assert (made.incident_id, made.explanation) == ("", "nothing was wrong with this one")
+    assert (await standing(ann)).wins == 1
+    (entry,) = (await ann.ladder.ListMatches(pb.ListMatchesRequest(), metadata=ann.metadata)).matches
+    assert entry.decision == made
+
+
 async def test_fc_48_an_outcome_that_makes_no_sense_is_refused_and_never_a_tie(house: House) -> None:
+    """FC-48: outcomes come through the database and in no other way. A constraint refuses the row, the pure function the
+    winner, and a row that came all the same is counted and left alone."""
     senseless = await new_match(house, "ann", "ben")
     for winner in ("", "0", "99", "player-ann"):
         with pytest.raises(asyncpg.CheckViolationError):
