@@ -4,9 +4,9 @@ Pairing makes the matches that are worth most together. What a match is worth is
 have waited, less 20 ms for each rating point between them. So a second of waiting weighs as much as 50 points, and the
 patient are served first wherever it costs little.
 
-Up to `EXACT_MAX` tickets the matches are the best possible ones. A larger crowd is cut, in order of rating, into
-stretches that are matched exactly; then whoever is left over may still be added, or take the place of somebody who was
-worth less. When nobody can do either any more, two things hold, as they do for the best matches too:
+Up to `EXACT_MAX` tickets the matches are the best possible ones. A larger crowd is cut, in order of rating and
+provisional players apart, into stretches that are matched exactly; then whoever is left over may still be added, or
+take the place of somebody who was worth less. When nobody can do either any more, two things hold, as they do for the best matches too:
 
 - no two tickets are left over that accept each other;
 - a ticket is passed over only for others who waited longer, or less by no more than the distance is worth.

@@ -23,14 +23,26 @@ TAU: Final = 2.0
 """How much uncertainty every match adds, so that a rating can follow a player who changes."""
 SHOWN_SIGMAS: Final = 2.0
 """The ladder orders by mu minus so many sigma: what a player is very probably at least worth."""
-PROVISIONAL_SIGMA: Final = 130.0
-"""A rating whose uncertainty is above this is provisional. It falls below after about 15 matches."""
+PROVISIONAL_SIGMA: Final = 100.0
+"""A rating whose uncertainty is above this is provisional. It falls below after 11 to 15 matches."""
 
-MODEL_VERSION: Final = "openskill-6.2 ThurstoneMostellerFull v1"
+MODEL_VERSION: Final = "openskill-6.2 ThurstoneMostellerFull v2"
 """Stored with every decision. A new model, release or parameter is a new version."""
 
-_MODEL: Final = ThurstoneMostellerFull(mu=MU, sigma=SIGMA, beta=BETA, tau=TAU)
+_V1: Final = "openskill-6.2 ThurstoneMostellerFull v1"
+_V1_MODEL: Final = ThurstoneMostellerFull(mu=MU, sigma=SIGMA, beta=BETA, tau=TAU)
 
+
+def _undamped(*_: object) -> float:
+    """What share of the uncertainty that a result takes away is really taken.
+
+    openskill's default is sigma / c, which is small just when much is known: ratings stay more uncertain than the
+    results justify, and go on moving too far. All of it is what the model itself says for two players.
+    """
+    return 1.0
+
+
+_MODEL: Final = ThurstoneMostellerFull(mu=MU, sigma=SIGMA, beta=BETA, tau=TAU, gamma=_undamped)
 
 Rate = Callable[[Mapping[str, "Rating"], str], "dict[str, Rating]"]
 
@@ -72,21 +84,29 @@ def rate(before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
     UnknownWinnerError when the winner is nobody of the two: a label that is not understood must never become a
     result of any kind.
     """
+    return _rate(_MODEL, before, winner)
+
+
+def _rate(model: ThurstoneMostellerFull, before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
     if len(before) != 2:
         raise ValueError(f"a match has two players, not {len(before)}")
     if winner not in before:
         raise UnknownWinnerError(f"the winner is none of the two players: {winner!r}")
     (loser,) = (player for player in before if player != winner)
     # The model always sees the winner first, so that not even rounding depends on who is listed first.
-    [[won], [lost]] = _MODEL.rate(
-        [[_MODEL.rating(mu=before[player].mu, sigma=before[player].sigma)] for player in (winner, loser)],
+    [[won], [lost]] = model.rate(
+        [[model.rating(mu=before[player].mu, sigma=before[player].sigma)] for player in (winner, loser)],
         ranks=[1, 2],
     )
     after = {winner: Rating(won.mu, won.sigma), loser: Rating(lost.mu, lost.sigma)}
     return {player: after[player] for player in before}
 
 
-_MODELS: Final[Mapping[str, Rate]] = {MODEL_VERSION: rate}
+def _rate_v1(before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
+    return _rate(_V1_MODEL, before, winner)
+
+
+_MODELS: Final[Mapping[str, Rate]] = {_V1: _rate_v1, MODEL_VERSION: rate}
 """Every model that decisions were made with and that can still be computed exactly."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from matchmaker.rating import PROVISIONAL_SIGMA
+
 SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
 
@@ -22,8 +24,6 @@ spans the whole ladder, so nobody waits without end while somebody else does."""
 POINT: Final = SECOND // WINDOW_PER_SECOND
 """What a rating point is worth in nanoseconds of waiting: 20 ms."""
 
-PROVISIONAL_SIGMA: Final = 110.0
-"""A player whose uncertainty is above this is provisional: her rating says little about the next match."""
 MIXED_POINTS: Final = 100
 """What a provisional and an established player count as further apart than their ratings are."""
 REPEAT_POINTS: Final = 300

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from matchmaker.ticket import SECOND, Ticket
 
 NOW = 1_000 * SECOND
+
+timeless = settings(deadline=None)
+"""For properties: how long an example takes on a busy machine says nothing."""
 
 NAMES = st.integers(0, 60).map(str)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from matchmaker.pairing import Pairing, pair
 from matchmaker.ticket import POINT, SECOND, Ticket, acceptable, distance, worth
-from tests.matchmaker.population import NOW, evening, ticket, tickets
+from tests.matchmaker.population import NOW, evening, ticket, tickets, timeless
 
 Pair = Callable[[list[Ticket]], list[Pairing]]
 
@@ -57,6 +57,7 @@ def left_over(waiting: list[Ticket], pairings: list[Pairing]) -> list[Ticket]:
 
 
 @both_ways
+@timeless
 @given(waiting=tickets())
 def test_every_ticket_is_in_at_most_one_pair_and_no_pair_holds_a_stranger(
     paired: Pair, waiting: list[Ticket]
@@ -67,6 +68,7 @@ def test_every_ticket_is_in_at_most_one_pair_and_no_pair_holds_a_stranger(
 
 
 @both_ways
+@timeless
 @given(waiting=tickets())
 def test_a_pair_keeps_both_windows_and_the_limits_of_both(paired: Pair, waiting: list[Ticket]) -> None:
     for pairing in paired(waiting):
@@ -75,6 +77,7 @@ def test_a_pair_keeps_both_windows_and_the_limits_of_both(paired: Pair, waiting:
 
 
 @both_ways
+@timeless
 @given(waiting=tickets())
 def test_nobody_is_left_waiting_beside_an_acceptable_partner(paired: Pair, waiting: list[Ticket]) -> None:
     left = left_over(waiting, paired(waiting))
@@ -82,6 +85,7 @@ def test_nobody_is_left_waiting_beside_an_acceptable_partner(paired: Pair, waiti
 
 
 @both_ways
+@timeless
 @given(waiting=tickets())
 def test_a_ticket_is_passed_over_only_for_one_who_waited_as_long_or_fits_better(
     paired: Pair, waiting: list[Ticket]
@@ -101,6 +105,7 @@ def test_a_ticket_is_passed_over_only_for_one_who_waited_as_long_or_fits_better(
 
 
 @both_ways
+@timeless
 @given(waiting=tickets(24), since=st.lists(st.integers(0, 20), min_size=2, max_size=4, unique=True))
 def test_of_players_who_differ_in_waiting_alone_the_longest_waiting_are_paired(
     paired: Pair, waiting: list[Ticket], since: list[int]
@@ -117,11 +122,13 @@ def test_of_players_who_differ_in_waiting_alone_the_longest_waiting_are_paired(
     assert not served or not passed or min(served) > max(passed)
 
 
+@timeless
 @given(waiting=tickets(8))
 def test_a_few_are_paired_in_the_best_way_there_is(waiting: list[Ticket]) -> None:
     assert value(exactly(waiting)) == best(waiting)
 
 
+@timeless
 @given(waiting=tickets())
 def test_a_crowd_is_paired_at_least_half_as_well_as_possible(waiting: list[Ticket]) -> None:
     assert 2 * value(as_a_crowd(waiting)) >= value(exactly(waiting))
@@ -137,6 +144,7 @@ def test_an_ordinary_crowd_is_paired_nearly_as_well_as_possible(size: int, seed:
 
 
 @both_ways
+@timeless
 @given(waiting=tickets(), random=st.randoms())
 def test_the_order_in_which_tickets_are_listed_does_not_matter(
     paired: Pair, waiting: list[Ticket], random: Random
@@ -155,6 +163,7 @@ def test_where_many_answers_are_equally_good_it_is_always_the_same(size: int) ->
 
 
 @both_ways
+@timeless
 @given(waiting=st.lists(st.sampled_from(["ann", "ben"]).map(ticket), max_size=6))
 def test_a_player_is_never_paired_with_herself(paired: Pair, waiting: list[Ticket]) -> None:
     """Even when a bug lets her in twice."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from matchmaker.crowd import Crowd
 from matchmaker.ticket import SECOND, Ticket, acceptable, distance, possible, window, worth
-from tests.matchmaker.population import NOW, ticket, tickets
+from tests.matchmaker.population import NOW, ticket, tickets, timeless
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,13 @@ def test_the_window_widens_with_waiting(waited: int, points: int) -> None:
     assert window(waited * SECOND) == points
 
 
+@timeless
 @given(st.integers(0, 3600 * SECOND), st.integers(0, 3600 * SECOND))
 def test_a_window_never_narrows_and_has_no_upper_bound(waited: int, longer: int) -> None:
     assert window(waited) <= window(waited + longer) < window(waited + longer + SECOND)
 
 
+@timeless
 @given(tickets(2).filter(lambda both: len(both) == 2), st.integers(0, 600))
 def test_what_is_acceptable_stays_so_and_is_so_for_both(both: list[Ticket], later: int) -> None:
     one, other = both
@@ -37,6 +39,7 @@ def test_what_is_acceptable_stays_so_and_is_so_for_both(both: list[Ticket], late
         assert worth(one, other, NOW) >= max(one.waited(NOW), other.waited(NOW))
 
 
+@timeless
 @given(tickets(2).filter(lambda both: len(both) == 2))
 def test_whoever_may_be_paired_at_all_is_acceptable_after_two_minutes(both: list[Ticket]) -> None:
     """Ratings lie between 0 and 3000 here; only hard limits keep two apart for ever."""
@@ -44,6 +47,7 @@ def test_whoever_may_be_paired_at_all_is_acceptable_after_two_minutes(both: list
     assert acceptable(one, other, NOW + 120 * SECOND) is possible(one, other)
 
 
+@timeless
 @given(tickets())
 def test_a_crowd_finds_for_each_pair_what_two_tickets_find(waiting: list[Ticket]) -> None:
     crowd = Crowd(waiting, NOW)
