@@ -10,11 +10,11 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak sim chaos bench lock clean
+.PHONY: help setup protos fmt lint check test run demo soak sim chaos bench bench-matchmaking bench-rating lock clean
 
 help: ## say what can be made
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
-		do printf '  make %-8s %s\n' "$$target" "$$text"; done
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
+		do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup: ## make .venv from the locked requirements, generate the gRPC code (every target does this when needed)
 	@$(PYTHON) .ci/setup.py $(if $(filter file,$(origin PYTHON)),,--with-this-python)
@@ -58,6 +58,12 @@ chaos: setup ## break real processes, links and PostgreSQL under running matches
 
 bench: setup ## measure commands a second
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-matchmaking: setup ## measure what pairing costs and how good it is, beside two simple rules, in virtual time
+	@$(BIN)/python -m tests.bench.matchmaking $(BENCH_ARGS)
+
+bench-rating: setup ## measure how well the ladder finds out who is strong, beside plain Elo
+	@$(BIN)/python -m tests.bench.rating $(BENCH_ARGS)
 
 lock: ## resolve the dependencies anew and write both requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }

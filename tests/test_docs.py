@@ -52,7 +52,8 @@ ARCHITECTURE = "docs/architecture.md"
 OPERATIONS = "docs/operations.md"
 TIME = "docs/time.md"
 LADDER = "docs/ladder.md"
-PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER)
+MATCHMAKING = "docs/matchmaking.md"
+PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER, MATCHMAKING)
 PROTOS = ROOT / "protos" / "spectacularbid"
 
 Rows = list[list[str]]
@@ -364,7 +365,7 @@ def test_the_tables_of_the_database_are_those_of_the_migrations() -> None:
 
 
 def test_the_make_targets_are_those_of_the_makefile() -> None:
-    made = re.findall(r"^([a-z]+):.*## (.*)$", text("Makefile"), re.MULTILINE)
+    made = re.findall(r"^([a-z-]+):.*## (.*)$", text("Makefile"), re.MULTILINE)
     said = [(name(target), what) for target, what in table(README, "Make targets")]
     assert said == [(f"make {target}", what) for target, what in made]
 
