@@ -58,11 +58,17 @@ class ClockMetrics:
         )
         self._gauge(registry, "sessions", "Engines attached.", lambda: keeper.sessions)
         self._gauge(registry, "matches", "Matches remembered.", lambda: keeper.matches)
+        self._gauge(
+            registry,
+            "offset_width_seconds",
+            "How exactly the offset of the worst known engine's clock is known.",
+            lambda: keeper.offset_width_ns / SECOND,
+        )
         # Only those without an answer; an engine that goes away leaves some behind.
         self._probed: dict[tuple[m.Key, int], int] = {}
 
     @staticmethod
-    def _gauge(registry: CollectorRegistry, name: str, help_text: str, read: Callable[[], int]) -> None:
+    def _gauge(registry: CollectorRegistry, name: str, help_text: str, read: Callable[[], float]) -> None:
         Gauge(f"{PREFIX}_{name}", help_text, registry=registry).set_function(lambda: float(read()))
 
     def rang(self, lag_ns: int) -> None:

@@ -86,6 +86,13 @@ class Timekeeper:
         return len(self._sessions)
 
     @property
+    def offset_width_ns(self) -> int:
+        """How exactly it is known at worst where the clock of an attached engine stands to this one."""
+        # Asked from the thread of the metrics page, too.
+        sessions = list(self._sessions.values())
+        return max((session.owner.witness.width_ns for session in sessions), default=0)
+
+    @property
     def matches(self) -> int:
         """How many matches are remembered."""
         return len(self._matches)

@@ -138,6 +138,11 @@ class Witness:
         uncovered = found if found is not None and found.charged_ns else None
         self._last = _Last(low, high, pinged_at, now, raw_ns, gap_total_ns, uncovered, spare)
 
+    @property
+    def width_ns(self) -> int:
+        """How exactly it is known where the two clocks stand to each other; 0 before the first answer."""
+        return 0 if self._last is None else self._last.high - self._last.low
+
     def within(self, since: int) -> Iterator[Disruption]:
         """Those that reach into the time after `since`, the newest first."""
         for disruption in reversed(self.disruptions):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from services.game import massloss
@@ -38,6 +38,8 @@ class Gaps:
         self._seen = 0
         self._total_ns = 0
         self._log = IncidentLog()
+        self.on_incident: Callable[[Incident], None] = lambda _incident: None
+        """Told of each, once."""
 
     def between(self, gap_total_from: int, gap_total_to: int) -> list[tuple[Incident, int]]:
         """The incidents, with their sizes, that made all gaps grow from one total to the other. Nanoseconds."""
@@ -97,7 +99,7 @@ class Gaps:
         detail: str = "{}",
     ) -> Incident:
         incarnation = self._incarnation
-        return Incident.lasting(
+        incident = Incident.lasting(
             kind,
             f"game/{incarnation.engine_id}",
             size_ns,
@@ -110,6 +112,8 @@ class Gaps:
             reason=reason,
             detail=detail,
         )
+        self.on_incident(incident)
+        return incident
 
     async def run(self, pool: Pool) -> None:
         """Stores what credited nobody, too. Until cancelled; database trouble only delays it."""

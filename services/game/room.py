@@ -360,6 +360,7 @@ class Room:
             touched=touched + touched_by(self._decision, asked, judged, events, self._shell),
         )
         await self._shell.journal.append(entry)
+        self._shell.tally.stored(entry)
         # Whoever cannot prove to be the owner opens and publishes nothing.
         await self._shell.lease.until_fresh()
         if asked is not None:

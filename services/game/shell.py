@@ -15,6 +15,7 @@ from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
 from services.game.ownership import Lease
+from services.game.tally import Tally
 from services.storage.endings import Evidence
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
@@ -47,6 +48,8 @@ class Shell:
         self.gaps = gaps
         self.lease = lease
         self.policy = policy
+        self.tally = Tally(registry)
+        gaps.on_incident = self.tally.noticed
         self.rooms_live = Gauge("spectacular_bid_live_matches", "Live matches here.", registry=registry)
         self.rooms_held = Counter(
             "spectacular_bid_held_matches_total", "Matches stopped by a fault of ours.", registry=registry

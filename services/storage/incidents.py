@@ -7,8 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from services.storage.pool import Connection, Pool
+
+NEAR_SECONDS: Final = 60.0
+"""A loss on time so soon after an incident is worth a second look."""
+NOTABLE_SECONDS: Final = 1.0
+"""Shorter ones happen on any busy machine: they are credited, and they are no trouble."""
 
 
 class Kind(StrEnum):

@@ -94,10 +94,20 @@ async def test_the_database_alone_and_one_that_was_away(own: Stack, tmp_path: Pa
     """What was stored while nobody was connected is shown afterwards."""
     async with watching(own, tmp_path) as screen:
         await screen.shows("database", "followed")
-        await own.pool.fetch(
-            "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_visible_in_snapshot%'"
-            " and pid <> pg_backend_pid()"
+        # Nobody is connected at the moment in which this is stored.
+        missed = await own.pool.fetchval(
+            """
+            with gone as (
+                select pg_terminate_backend(pid) from pg_stat_activity
+                where query like '%pg_visible_in_snapshot%' and pid <> pg_backend_pid()
+            )
+            insert into incident (incident_id, kind, noticed_by, began_at, ended_at, policy_version)
+            select gen_random_uuid(), 'stall', 'game/game-9', now() - interval '1 hour', now(), 'v1'
+            from (select count(*) from gone) g
+            returning incident_id::text
+            """
         )
+        await screen.shows("incident stall", missed, "noticed by game/game-9")
         incident = await ops(own, "declare", "--effect", "note", *WHO, "--all")
         await screen.shows("incident operator", incident, "lasts")
         await ops(own, "close", incident, "--author", "bob", "--reason", "replaced")

@@ -462,3 +462,23 @@ def test_a_jump_is_found_as_far_as_the_answers_allow(
     elif found:
         assert found[0].ahead == (jump > 0)
         assert found[0].size_ns <= abs(jump)
+
+
+def test_how_exactly_an_offset_is_known_narrows_to_the_quickest_answer_and_drifts_apart_again() -> None:
+    """What the metric shows: the worst of all that are attached; one that is gone counts no more."""
+    first = Witness(list, lambda: "id")
+    assert first.width_ns == 0
+    first.pong(0, 8 * MILLISECOND, 100 * SECOND, 0)
+    assert first.width_ns == 8 * MILLISECOND
+    first.pong(SECOND, SECOND + MILLISECOND, 101 * SECOND, 0)
+    assert first.width_ns == MILLISECOND
+    # A slow answer a second later tells less than what is known, which has drifted by 1000 ppm each way.
+    first.pong(2 * SECOND, 2 * SECOND + 50 * MILLISECOND, 102 * SECOND + 25 * MILLISECOND, 0)
+    assert MILLISECOND < first.width_ns <= 4 * MILLISECOND
+    court = Court(engines=2)
+    court.passes(SECOND)
+    known = [court.keeper._sessions[name].owner.witness for name in court.engines]
+    assert court.keeper.offset_width_ns == max(witness.width_ns for witness in known)
+    for name in court.engines:
+        court.keeper.detach(name, court.clock_now)
+    assert court.keeper.offset_width_ns == 0
