@@ -27,7 +27,7 @@ from services.clock.timekeeper import MISSED_MAX, PING_NS
 from services.clock.witness import DISRUPTION_MAX_NS, DRIFT_PPM
 from services.common import auth, host
 from services.common.settings import PREFIX, CommonSettings
-from services.game import creation, inbox, rpc, story
+from services.game import creation, inbox, pace, rpc, story
 from services.game.massloss import HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
 from services.game.resumption import RESUME_GRACE_SECONDS
 from services.game.settings import GameSettings
@@ -181,6 +181,8 @@ def test_the_limits_are_those_of_the_code() -> None:
         "`Watch` and `Play` streams of a player on one game process": _default(
             GameSettings, "streams_per_player"
         ),
+        "commands of a player on one game process": f"{pace.COMMANDS_AT_ONCE:g} at once, then"
+        f" {pace.COMMANDS_PER_SECOND:g} a second; opening a stream counts as {pace.STREAM_COST:g}",
         "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
         "open seeks": _default(MatchmakingSettings, "seeks_max"),
         "`blocked_player_ids`": f"{matchmaking.BLOCKED_MAX}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -25,6 +26,7 @@ from services.game.creation import create, wanted_from_pb
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
 from services.game.massloss import MassLoss
+from services.game.pace import STREAM_COST, Pace
 from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
 from services.game.settings import GameSettings
@@ -72,10 +74,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self._settings = settings
         self._incarnation = incarnation
         self._streams: Counter[str] = Counter()
+        self._pace = Pace(time.monotonic)
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
         heard = self._livetime.heard()  # before the first await: this is what the clock judges
+        self._keeps_pace(caller())
         source = await self._rooms.find(match_id_from_pb(request.match_id))
         asked = self._asked(request, source, caller(), heard)
         self._ask(source, asked)
@@ -169,6 +173,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             heard = self._livetime.heard()
             if conversation.full:
                 raise limit_reached("the answers of this stream are not read")
+            self._keeps_pace(identity)
             submit = request.submit
             try:
                 if request.WhichOneof("message") != "submit":
@@ -186,6 +191,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         source = await self._rooms.find(match_id_from_pb(request.match_id))
         return Follower(source, _story(source).audience_of(caller().player_id), request.resume_after)
 
+    def _keeps_pace(self, identity: Identity, cost: float = 1.0) -> None:
+        """Raises ServiceError when a player asks faster than anybody needs to: on a stream, that ends it."""
+        # A house bot sits at as many tables as there are people who ask for it.
+        if not identity.bot and not self._pace.allows(identity.player_id, cost):
+            raise limit_reached("too many commands and streams in a short time")
+
     @contextlib.contextmanager
     def _stream(self) -> Iterator[_Stream]:
         identity = caller()
@@ -193,6 +204,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         # A house bot sits at as many tables as there are people who ask for it.
         if not identity.bot and self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
+        self._keeps_pace(identity, STREAM_COST)
         self._streams[player_id] += 1
         stream = _Stream(player_id, self._mass_loss)
         try:

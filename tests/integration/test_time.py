@@ -6,6 +6,8 @@ The cases ask for hundreds of repetitions; here there are as many as a test suit
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from engine.command import Decline, Draw
 from engine.event import MatchEnded, TileDrawn
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import DOUBLE_SIX
+from services.game.pace import COMMANDS_AT_ONCE, COMMANDS_PER_SECOND
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import deal, play
@@ -25,6 +28,7 @@ from tests.integration.timing import (
     one_row,
     reproduced,
 )
+from tests.processes import running
 from tests.seats import Table, eventually, new_id, scripted
 from tests.stack import Stack, time_control
 
@@ -174,45 +178,45 @@ async def test_a_client_that_leaves_at_every_decision_gets_no_credit(shared: Sta
     await reproduced(table)
 
 
-async def test_a_flood_buys_no_time_and_takes_none_from_others(shared: Stack) -> None:
-    """Scenario 45: a client sends as many illegal commands as it can until its deadline and after it. It loses on time;
-    a match beside it is played in time; whatever was credited to either is a stall that was kept."""
-    flooded = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(500, 1500))
-    beside = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(10_000, 5_000))
+async def test_a_flood_buys_no_time_and_takes_none_from_others(shared: Stack, tmp_path: Path) -> None:
+    """Scenario 45: one client sends illegal commands from three processes as fast as they can, until its deadline and after
+    it. Only its allowance is looked at: the streams end. It loses on time, and nothing is void; a match beside it is played
+    in time; whatever was credited to either is a stall that was kept."""
+    flooded = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(500, 4500))
+    beside = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(60_000, 20_000))
     decision = (await flooded.view(NORTH)).prompt.decision_id
-    call = flooded.stub.Play(metadata=flooded.players[NORTH].metadata)
-    await call.write(pb.PlayRequest(join=pb.WatchRequest(match_id=flooded.match_id)))
-    answered = sent = 0
-
-    async def listen() -> None:
-        nonlocal answered
-        while isinstance(message := await call.read(), pb.PlayResponse):
-            answered += len(message.answers)
-
-    async def flood() -> None:
-        nonlocal sent
-        while not listening.done():
-            await call.write(pb.PlayRequest(submit=flooded.request(play(NORTH, "1|2"), decision)))
-            sent += 1
-
-    listening = asyncio.create_task(listen())
-    flooding = asyncio.create_task(flood())
-    await beside.do(play(NORTH, "6|6"))
-    await beside.do(play(SOUTH, "0|6", "6|6 line_a"))
-    await eventually(lambda: is_over(flooded))
-    call.cancel()
-    await asyncio.gather(listening, flooding, return_exceptions=True)
-    assert sent > 200
-    assert answered > 0
+    token = flooded.players[NORTH].token
+    arguments = (shared.address("game"), token, flooded.match_id, str(decision))
+    async with AsyncExitStack() as exits:
+        floods = [
+            await exits.enter_async_context(
+                running("tests.flood", *arguments, env={}, log_dir=tmp_path, name=f"flood-{number}")
+            )
+            for number in range(3)
+        ]
+        for flood in floods:
+            await flood.event("flooding")
+        await beside.do(play(NORTH, "6|6"))
+        await beside.do(play(SOUTH, "0|6", "6|6 line_a"))
+        figures = [await flood.event("flooded", seconds_max=60) for flood in floods]
+    sent, answered = (sum(each[what] for each in figures) for what in ("sent", "answered"))
+    seconds = max(each["seconds"] for each in figures)
+    print(f"{sent} commands sent and {answered} answered in {seconds:.1f} s")
+    assert answered <= COMMANDS_AT_ONCE + seconds * COMMANDS_PER_SECOND
+    assert sent > answered
+    outcome = await shared.outcome(flooded.match_id)
+    assert outcome is not None
+    assert (outcome["winner"], outcome["cause"]) == ("south", "time")
     evidence = (await shared.evidence(flooded.match_id))["detail"]
-    assert evidence["deadline_ns"] - evidence["start_ns"] == 2_000_000_000
-    assert not await is_over(beside)
+    assert evidence["deadline_ns"] - evidence["start_ns"] == 5_000_000_000
+    assert tuple((await shared.state(beside.match_id)).banks) == (60_000_000_000, 60_000_000_000)
     kinds = await shared.pool.fetch(
         "select i.kind from incident_match m join incident i on i.incident_id = m.incident_id where m.match_id = any($1)",
         [flooded.match_id, beside.match_id],
     )
-    assert {row["kind"] for row in kinds} <= {"stall"}
+    assert {row["kind"] for row in kinds} <= {"stall", "commit_stalled"}
     await reproduced(flooded)
+    await reproduced(beside)
 
 
 async def test_no_message_of_a_client_has_a_time_in_it() -> None:
