@@ -146,6 +146,8 @@ async def test_a_crash_at_any_step_of_a_command(
     assert before <= watching.sequence <= last["no"]
     await made.start("game")
 
+    applied = pb.Applied()
+
     async def answered() -> bool:
         nonlocal applied
         try:
@@ -156,7 +158,6 @@ async def test_a_crash_at_any_step_of_a_command(
             return False
         return True
 
-    applied = pb.Applied()
     await eventually(answered)
     assert heard in (None, applied)
     entry = await one_row(

@@ -49,7 +49,7 @@ class Race:
         table = await Table.create(tapped.stack, deals=scripted(FORCED), time_control=control)
         return cls(tapped, table, (await table.view(NORTH)).prompt.decision_id)
 
-    def said(self, kind: type) -> list[Any]:
+    def said(self, kind: type[Any]) -> list[Any]:
         """What was said of this kind about this match, oldest first."""
         return [
             message
@@ -57,7 +57,7 @@ class Race:
             if isinstance(message, kind) and message.key.match_id == self.table.match_id
         ]
 
-    async def until(self, kind: type) -> Any:
+    async def until(self, kind: type[Any]) -> Any:
         """Waits for such a message."""
 
         async def seen() -> bool:
@@ -66,7 +66,7 @@ class Race:
         await eventually(seen)
         return self.said(kind)[0]
 
-    def hold_at(self, kind: type, way: Way) -> None:
+    def hold_at(self, kind: type[Any], way: Way) -> None:
         """From the first such message of this match on, nothing comes through in that direction."""
 
         def saw(_way: Way, message: Any) -> bool:
