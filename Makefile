@@ -10,7 +10,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak sim chaos bench bench-matchmaking bench-rating lock clean
+.PHONY: help setup protos fmt lint check test run demo soak sim chaos long bench bench-matchmaking bench-rating lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -55,6 +55,9 @@ sim: setup ## many worlds in virtual time with every fault, SEEDS of them; then 
 
 chaos: setup ## break real processes, links and PostgreSQL under running matches, then check everything
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+long: setup ## outages of real minutes on real processes, at the limits of what is credited and held
+	$(BIN)/python -m pytest -m long -s tests/long
 
 bench: setup ## measure commands a second
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)

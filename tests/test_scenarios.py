@@ -15,13 +15,10 @@ NUMBERS = re.compile(r"[Ss]cenarios? (\d+(?:(?:, | and |, and )\d+)*)")
 CASE = re.compile(r"FC-(\d+)")
 
 PARTLY: dict[int, str] = {
-    16: "real processes are stopped for up to half a second; the long ones, and void beyond 30 s, in virtual time",
-    31: "the minute without a clock is virtual: no test waits for a real one",
     35: "several takeovers of one decision against the clock alone; with whole processes in the simulation",
     38: "below the cap with real processes; the outage that is too long in virtual time",
     41: "the void after a hold of 60 s in the clock and in the simulation: no test waits a minute for a real one",
-    42: "the leases' times are moved instead of the database's clock, which a test cannot set",
-    45: "as many commands a second as one client on this machine can send, not 10,000",
+    45: "as many commands a second as three processes on this machine can send beside the services",
     49: "the size that a test run can bear; `make sim SEEDS=100000` is the whole of it",
 }
 """What a test does not show in full on real processes, and where the rest is."""

@@ -1,0 +1,1 @@
+"""Scenarios that take real minutes: `make long`."""
