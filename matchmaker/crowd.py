@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from matchmaker.ticket import MIXED_POINTS, POINT, REPEAT_POINTS, WINDOW_START, Ticket, window
 
 Numbers = NDArray[np.float64]
-
 Places = NDArray[np.int64]
 Named = defaultdict[int, set[int]]
+"""The places of those who are named by, or name, the one at a place."""
 
 
 class Crowd:
