@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from services.ops import incident, rating
+from services.ops.voids import voids
 from services.ops.watch import watch
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
 app.add_typer(incident.app, name="incident")
 app.add_typer(rating.app, name="rating")
 app.command("watch")(watch)
+app.command("voids")(voids)
 
 
 if __name__ == "__main__":
