@@ -95,9 +95,9 @@ async def _decide(connection: Connection, ended: Ended) -> Reason | None:
         return reason if made else None
     ratings, newest = await _lock_ratings(connection, sorted(result.players.values()))
     # Only now: another worker may have decided while we waited for the locks.
-    if await _is_decided(connection, ended.match_id):
-        return None
     verdict = await _ruled(connection, ended)
+    if verdict is None:
+        return None
     if verdict.reason == "rated":
         if ended.ended_no < newest:
             raise _LateError
@@ -106,19 +106,16 @@ async def _decide(connection: Connection, ended: Ended) -> Reason | None:
         changes = {seat: Change(before[seat], after[seat]) for seat in before}
         verdict = Verdict("rated", MODEL_VERSION, verdict.ruling_id, changes)
     await put_verdict(connection, ended.match_id, verdict)
-    await _store_newest(connection, ended)
-    for seat, player in sorted(result.players.items(), key=lambda item: item[1]):
-        if verdict.changes is not None:
-            await _store_rating(connection, player, verdict.changes[seat].after, won=seat == result.winner)
+    await _store_ratings(connection, ended, verdict)
     return verdict.reason
 
 
 async def _decide_late(connection: Connection, ended: Ended) -> Reason | None:
     """As `_decide`, and everything later that it reaches again. The caller owns the ladder."""
     await _lock_ratings(connection, sorted(ended.result.players.values()))
-    if await _is_decided(connection, ended.match_id):
-        return None
     verdict = await _ruled(connection, ended)
+    if verdict is None:
+        return None
     if verdict.reason == "rated":
         ruling_id = await put_recompute(
             connection, SERVICE, f"match {ended.match_id} was decided after later ones", automatic=True
@@ -127,22 +124,18 @@ async def _decide_late(connection: Connection, ended: Ended) -> Reason | None:
         verdict = await refold.insert(ended, verdict)
         await refold.run(ended.ended_no + 1)
     await put_verdict(connection, ended.match_id, verdict)
-    await _store_newest(connection, ended)
+    # Their ratings are those after their newest match already.
+    await _store_ratings(connection, ended, Verdict(verdict.reason, verdict.model_version))
     return verdict.reason
 
 
-async def _store_newest(connection: Connection, ended: Ended) -> None:
-    await connection.execute(
-        """
-        update rating set newest_ended_no = greatest(newest_ended_no, $2) where player_id = any($1::text[])
-        """,
-        list(ended.result.players.values()),
-        ended.ended_no,
-    )
+async def _ruled(connection: Connection, ended: Ended) -> Verdict | None:
+    """What has been ruled about a match that would be rated: by people, or now because of an incident.
 
-
-async def _ruled(connection: Connection, ended: Ended) -> Verdict:
-    """What has been ruled about a match that would be rated: by people, or now because of an incident."""
+    None when it is decided already.
+    """
+    if await _is_decided(connection, ended.match_id):
+        return None
     ruled = (await treatments(connection, [ended.match_id]))[ended.match_id]
     if ruled.ruling_id is None and (found := await holds.incident_over(connection, ended.match_id)):
         ruling = automatic_hold(*found)
@@ -157,19 +150,31 @@ async def _is_decided(connection: Connection, match_id: UUID) -> bool:
     )
 
 
-async def _store_rating(connection: Connection, player: str, after: Rating, *, won: bool) -> None:
+async def _store_ratings(connection: Connection, ended: Ended, verdict: Verdict) -> None:
+    """Stores what the newest match of both players has made of them; only its number when it is not rated."""
     await connection.execute(
         """
-        update rating set mu = $2, sigma = $3, shown = $4, rated_matches = rated_matches + 1, wins = wins + $5,
-                          updated_at = clock_timestamp()
-        where player_id = $1
+        update rating r
+        set mu = coalesce(t.mu, r.mu), sigma = coalesce(t.sigma, r.sigma), shown = coalesce(t.shown, r.shown),
+            rated_matches = r.rated_matches + (t.mu is not null)::integer, wins = r.wins + t.won::integer,
+            newest_ended_no = greatest(r.newest_ended_no, $6), updated_at = clock_timestamp()
+        from unnest($1::text[], $2::double precision[], $3::double precision[], $4::integer[], $5::boolean[])
+            as t (player_id, mu, sigma, shown, won)
+        where r.player_id = t.player_id
         """,
-        player,
-        after.mu,
-        after.sigma,
-        after.shown,
-        int(won),
+        *zip(
+            *(_row(ended, verdict, seat, player) for seat, player in ended.result.players.items()),
+            strict=True,
+        ),
+        ended.ended_no,
     )
+
+
+def _row(ended: Ended, verdict: Verdict, seat: str, player: str) -> tuple[object, ...]:
+    if verdict.changes is None:
+        return player, None, None, None, False
+    after = verdict.changes[seat].after
+    return player, after.mu, after.sigma, after.shown, seat == ended.result.winner
 
 
 async def _lock_ratings(connection: Connection, player_ids: list[str]) -> tuple[dict[str, Rating], int]:

@@ -137,6 +137,7 @@ async def test_a_declared_hold_holds_every_rated_result_of_its_window_and_scope(
         casual = await put_result(connection, "a", "c", rated=False)
     began, ended = await ended_at(pool, won), await ended_at(pool, casual)
     late = await finished(pool, "resignation", "game-1", "b", "d")
+    await declared(pool, Consequence.NOTE, Scope(ScopeKind.ALL), began, ended)
     await look(pool)
     everything = [early, won, timed, void, casual, late]
     all_matches, one = Scope(ScopeKind.ALL), Scope(ScopeKind.ENGINE, engine_id="game-2")

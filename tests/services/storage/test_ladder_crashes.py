@@ -109,7 +109,7 @@ async def test_fc_44_a_decision_whose_backend_dies_at_any_statement_is_made_once
             steps = at - 1
             break
     # BEGIN and COMMIT, and what is between them; a late one is found out first, then decided in a second transaction.
-    assert {"void": 4, "rated": 11, "held": 10, "late": 20}[kind] <= steps < STATEMENTS_MAX - 1
+    assert {"void": 4, "rated": 10, "held": 12, "late": 20}[kind] <= steps < STATEMENTS_MAX - 1
 
 
 @pytest.mark.parametrize("unheard", [False, True], ids=["before", "after"])
