@@ -58,6 +58,7 @@ class Custody:
             self._lease.lapsed.clear()
             await self._rooms.check_fences()
         if self._lease.fresh and self._able():
+            await self._rooms.open_left_over()
             while await self._rooms.take_up_orphans():
                 pass
 

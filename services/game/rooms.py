@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ class Rooms:
         self._finished: OrderedDict[str, Story] = OrderedDict()
         self._resumed: dict[tuple[str, int], Resumed] = {}
         """Why matches go on here that are not open yet, by match and fence: a player may ask for one first."""
+        self._left_over: set[str] = set()
+        """Which of those nobody may have opened yet."""
         self.draining = False
         self._fences_known = False
         """Whether what this engine owns is owned by this life of it. Until then its matches are opened by nobody."""
@@ -122,6 +125,9 @@ class Rooms:
         self._opening.pop(match_id, None)
         if not opening.cancelled() and (error := opening.exception()) is not None:
             get_logger().warning("open_failed", match_id=match_id, error=repr(error))
+            if not isinstance(error, TRANSIENT):
+                # Trying again by ourselves would fail again; whoever asks for it hears so.
+                self._left_over.discard(match_id)
 
     async def _open(self, match_id: str, fence: int) -> Room | None:
         row = await matches.get_match(self._pool, match_id)
@@ -181,6 +187,23 @@ class Rooms:
         await self._resume(taken)
         return len(taken)
 
+    async def open_left_over(self) -> None:
+        """Opens what was taken up and is not open: the database failed, or did not say that it was ours.
+
+        Nobody may ever ask for such a match, and its time must run all the same.
+        """
+        fences = {match_id: fence for match_id, fence in self._resumed if match_id in self._left_over}
+        self._left_over &= fences.keys()
+        if not fences:
+            return
+        owners = await ownership.owners_of(self._pool, list(fences))
+        for match_id, fence in fences.items():
+            owner = owners.get(match_id)
+            if owner is None or (owner.engine_id, owner.fence) != (self._shell.incarnation.engine_id, fence):
+                self._left_over.discard(match_id)
+                del self._resumed[match_id, fence]
+        await self._open_all([(match_id, fences[match_id]) for match_id in sorted(self._left_over)])
+
     async def _record(self, connection: Connection, taken: list[TakenUp]) -> None:
         """One incident for each owner that is gone, stored with the new ownership."""
         if not taken:
@@ -198,6 +221,7 @@ class Rooms:
             # Before the commit: from then on, whoever asks for the match has it opened.
             resumed = Resumed(match.gap_ns, incident, earlier.get(match.match_id, ()))
             self._resumed[match.match_id, match.fence] = resumed
+            self._left_over.add(match.match_id)
         # All at once: one match after another is what makes taking up hundreds slow.
         await put_touched(connection, touches)
 
@@ -218,15 +242,18 @@ class Rooms:
         for match in taken:
             kind = "handoff" if match.planned else "takeover"
             self._shell.taken_up.labels(kind).inc()
-        # One at a time would be slow, all at once would take every connection of the pool.
-        for first in range(0, len(taken), OPENED_AT_ONCE):
-            await asyncio.gather(
-                *(self.open(match.match_id, match.fence) for match in taken[first : first + OPENED_AT_ONCE]),
-                # Each is logged; it stays owned, and is opened when somebody asks for it.
-                return_exceptions=True,
-            )
+        await self._open_all([(match.match_id, match.fence) for match in taken])
         if taken:
             get_logger().info("matches_taken_up", matches=len(taken))
+
+    async def _open_all(self, owned: Sequence[tuple[str, int]]) -> None:
+        # One at a time would be slow, all at once would take every connection of the pool.
+        for first in range(0, len(owned), OPENED_AT_ONCE):
+            await asyncio.gather(
+                *(self.open(match_id, fence) for match_id, fence in owned[first : first + OPENED_AT_ONCE]),
+                # Each is logged; it stays owned, and is tried again.
+                return_exceptions=True,
+            )
 
     async def check_fences(self) -> None:
         """Leaves every match that somebody else has taken up meanwhile."""

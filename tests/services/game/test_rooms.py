@@ -20,6 +20,7 @@ from services.game.ownership import Lease
 from services.game.room import Room
 from services.game.rooms import Rooms
 from services.game.shell import Shell
+from services.storage import ownership
 from services.storage.journal import Journal
 from services.storage.ownership import TakenUp
 from services.storage.pool import Pool
@@ -214,4 +215,40 @@ async def test_the_start_limit_goes_on_after_a_takeover(
         assert isinstance(room, Room)
         assert room._limit_at is not None
         assert room._limit_at - asyncio.get_running_loop().time() <= left_at_most
+        await rooms.suspend()
+
+
+async def test_a_match_whose_taking_up_was_not_acknowledged_is_opened_without_being_asked_for(
+    database_url: str,
+) -> None:
+    """Its players may both be gone; their time must run all the same. One that somebody else has by then is left."""
+
+    class Unheard(Rooms):
+        """The answer to the commit is lost, once."""
+
+        async def _resume(self, taken: list[TakenUp]) -> None:
+            if len(taken) == 2:
+                raise asyncpg.ConnectionDoesNotExistError
+            await super()._resume(taken)
+
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        lost, kept = await orphans(pool, 2)
+        surroundings = shell(pool, "new")
+        rooms = Unheard(pool, surroundings, tasks, 0)
+        custody = Custody(surroundings.lease, rooms, lambda: True)
+        await custody.begin()
+        with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+            await custody._look()
+        assert len(rooms) == 0
+        await ownership.begin_lease(pool, "other", "alive", "127.0.0.1:2", 60.0)
+        await pool.execute("update match_owner set engine_id = 'other', fence = 3 where match_id = $1", lost)
+        await custody._look()
+        assert len(rooms) == 1
+        room = await rooms.find(kept)
+        assert isinstance(room, Room)
+        assert room._resumed is not None
+        assert not rooms._resumed
         await rooms.suspend()
