@@ -117,14 +117,21 @@ class Process:
 
 @asynccontextmanager
 async def running(
-    module: str, *arguments: str, env: Mapping[str, str], log_dir: Path, name: str | None = None
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    log_dir: Path,
+    name: str | None = None,
+    prefix: tuple[str, ...] = (),
 ) -> AsyncIterator[Process]:
     """Start `python -m module`, and end it whatever happens: SIGTERM, then SIGKILL.
 
     `env` comes on top of our own environment, without our SPECTACULAR_BID_ settings. The log, standard output and
-    error together, is `log_dir/NAME.log`; a restart under the same name continues it.
+    error together, is `log_dir/NAME.log`; a restart under the same name continues it. `prefix` is a program, with its
+    full path, that becomes the process in an environment of its own.
     """
-    process = _start(module, *arguments, env=env, log_dir=log_dir, name=name or module.rpartition(".")[2])
+    name = name or module.rpartition(".")[2]
+    process = _start(module, *arguments, env=env, log_dir=log_dir, name=name, prefix=prefix)
     try:
         yield process
     finally:
@@ -138,7 +145,14 @@ async def running(
                 raise
 
 
-def _start(module: str, *arguments: str, env: Mapping[str, str], log_dir: Path, name: str) -> Process:
+def _start(
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    log_dir: Path,
+    name: str,
+    prefix: tuple[str, ...] = (),
+) -> Process:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("SPECTACULAR_BID_")}
     log_dir.mkdir(parents=True, exist_ok=True)
     log_path = log_dir / f"{name}.log"
@@ -151,6 +165,7 @@ def _start(module: str, *arguments: str, env: Mapping[str, str], log_dir: Path, 
                 "-S",
                 __file__,
                 str(os.getpid()),
+                *prefix,
                 sys.executable,
                 "-m",
                 module,

@@ -117,7 +117,8 @@ class _Pipe:
 class Proxy:
     """Listens on a port of its own and connects each client with one service."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, listen: str = "127.0.0.1") -> None:
+        self._listen = listen
         self._targets: tuple[tuple[str, int], ...] = ((host, port),)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -131,7 +132,7 @@ class Proxy:
         """Connections so far."""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, self._listen, 0)
         return self
 
     async def __aexit__(

@@ -64,6 +64,10 @@ class Stack:
     """More settings, by name of the process."""
     modules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What to run instead of the service of that name, with its arguments."""
+    prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What runs the process of that name in an environment of its own."""
+    hosts: dict[str, str] = field(default_factory=dict)
+    """Where a process listens that is not on loopback."""
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _pool: asyncpg.Pool | None = None
@@ -80,7 +84,7 @@ class Stack:
         """host:port of clock, matchmaking, placement (matchmaking's internal port) or a game process."""
         if name not in self.ports:
             self.ports[name] = free_port()
-        return f"{HOST}:{self.ports[name]}"
+        return f"{self.hosts.get(name, HOST)}:{self.ports[name]}"
 
     def _env(self, name: str) -> dict[str, str]:
         own = {
@@ -120,9 +124,15 @@ class Stack:
         """Starts processes without waiting: a standby becomes ready only when it leads."""
         for name in names:
             module, *arguments = self.modules.get(name, (f"services.{name.partition('-')[0]}",))
-            self.processes[name] = await self.exits.enter_async_context(
-                running(module, *arguments, env=self._env(name), log_dir=self.folder, name=name)
+            started = running(
+                module,
+                *arguments,
+                env=self._env(name),
+                log_dir=self.folder,
+                name=name,
+                prefix=self.prefixes.get(name, ()),
             )
+            self.processes[name] = await self.exits.enter_async_context(started)
 
     async def restore(self, *names: str) -> None:
         """Exactly these processes run, whatever a test did to them; readiness follows."""

@@ -19,14 +19,9 @@ from rich.table import Table
 
 from tests.chaos import scenarios
 from tests.chaos.campaign import Campaign, Seen, campaign
-from tests.chaos.injections import (
-    NAMESPACE_VARIABLE,
-    Injection,
-    everything,
-    namespace_command,
-    namespace_missing,
-)
+from tests.chaos.injections import Injection, everything, namespace_command, namespace_missing
 from tests.chaos.players import Pace
+from tests.chaos.rig import NAMESPACE_VARIABLE
 from tests.chaos.scenarios import Result
 
 NAMED = {"rolling": scenarios.rolling, "kill-game": scenarios.kill_game, "kill-clock": scenarios.kill_clock}

@@ -13,13 +13,11 @@ from typing import Final
 
 import asyncpg
 
-from tests.chaos.rig import CLOCKS, MATCHMAKERS, Rig
+from tests.chaos.cable import run
+from tests.chaos.rig import CLOCKS, FAR_GAME, MATCHMAKERS, NAMESPACE_VARIABLE, Rig
 from tests.proxy import Way
 
 DELAY_SECONDS: Final = 0.3
-NAMESPACE_VARIABLE: Final = "SPECTACULAR_BID_CHAOS_NAMESPACE"
-"""Set in the process that has a network of its own."""
-
 _LOSS: Final = ("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "5%", "delay", "5ms")
 _NO_LOSS: Final = ("tc", "qdisc", "del", "dev", "lo", "root")
 
@@ -200,29 +198,32 @@ def namespace_command() -> list[str]:
     return ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
 
 
-async def _run(*command: str) -> None:
-    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
-    _, problem = await process.communicate()
-    if process.returncode:
-        raise OSError(f"{' '.join(command)}: {problem.decode().strip()}")
-
-
 async def _network_down(_made: Rig, _link: str) -> None:
-    await _run("ip", "link", "set", "lo", "down")
+    await run("ip", "link", "set", "lo", "down")
 
 
 async def _network_up(made: Rig, _link: str) -> None:
-    await _run("ip", "link", "set", "lo", "up")
+    await run("ip", "link", "set", "lo", "up")
     await _somebody_leads(made)
 
 
 async def _lossy(_made: Rig, _link: str) -> None:
-    await _run(*_LOSS)
+    await run(*_LOSS)
 
 
 async def _lossless(made: Rig, _link: str) -> None:
-    await _run(*_NO_LOSS)
+    await run(*_NO_LOSS)
     await _somebody_leads(made)
+
+
+async def _pull(made: Rig, _name: str) -> None:
+    assert made.cable is not None, "in a network of our own"
+    await made.cable.pull()
+
+
+async def _plug(made: Rig, _name: str) -> None:
+    assert made.cable is not None, "in a network of our own"
+    await made.cable.plug()
 
 
 def everything() -> list[Injection]:
@@ -257,6 +258,10 @@ def everything() -> list[Injection]:
     # Only ever tried in a network that is nobody else's.
     shaping = missing or (loss_missing() if os.environ.get(NAMESPACE_VARIABLE) else "no network of its own")
     found += [Injection("network down", "all", 2.0, _network_down, _network_up, skip=missing)]
+    # Shorter than its lease, and past it: the other one goes on, and a zombie finds its way back.
+    found += [
+        Injection("cable pulled", FAR_GAME, seconds, _pull, _plug, skip=missing) for seconds in (4.0, 20.0)
+    ]
     found += [Injection("5 % loss", "all", 5.0, _lossy, _lossless, skip=shaping)]
     return found
 

@@ -23,6 +23,8 @@ import asyncpg
 from client.session import Client
 from services.local.postgres import EmbeddedPostgres, PostgresError
 from services.storage.migrate import migrate
+from tests.chaos import cable
+from tests.chaos.cable import Cable
 from tests.processes import free_port
 from tests.proxy import Proxy
 from tests.stack import HOST, Player, Stack
@@ -31,6 +33,10 @@ GAMES: Final = ("game", "game-1")
 CLOCKS: Final = ("clock", "clock-1")
 MATCHMAKERS: Final = ("matchmaking", "matchmaking-1")
 SERVICES: Final = (*GAMES, *CLOCKS, *MATCHMAKERS)
+FAR_GAME: Final = "game-1"
+"""The process behind the cable, where there is one."""
+NAMESPACE_VARIABLE: Final = "SPECTACULAR_BID_CHAOS_NAMESPACE"
+"""Set in the process that has a network of its own."""
 PATIENCE_SECONDS: Final = 300.0
 """Players of the chaos do not give up: what is lost must have been lost by the services."""
 
@@ -45,6 +51,8 @@ class Rig:
     exits: AsyncExitStack
     links: dict[str, Proxy] = field(default_factory=dict)
     """Every bad network, by what it connects: `client-game`, `game-1-clock`, `game-postgres` …"""
+    cable: Cable | None = None
+    """Between FAR_GAME and everything else, in a network of our own."""
 
     @property
     def matchmaking_address(self) -> str:
@@ -173,7 +181,7 @@ async def rig(
     """Everything up and ready.
 
     With `proxied`, a bad network is also between players and game processes and in front of PostgreSQL; without, there
-    is one only where a switch is needed. `quick` are settings for the game processes that are not the default ones.
+    is one only where a switch is needed; in a network of our own FAR_GAME is behind a real cable, too. `quick` are settings for the game processes that are not the default ones.
     """
     async with AsyncExitStack() as exits:
         port = free_port()
@@ -183,6 +191,10 @@ async def rig(
         await asyncio.to_thread(migrate, postgres.url)
         pool = await exits.enter_async_context(asyncpg.create_pool(postgres.url, min_size=0, max_size=4))
         made = Rig(folder, postgres, Stack(folder, postgres.url, exits, _pool=pool), exits)
+        if proxied and os.environ.get(NAMESPACE_VARIABLE):
+            made.cable = await exits.enter_async_context(cable.laid())
+            made.stack.prefixes[FAR_GAME] = made.cable.prefix
+            made.stack.hosts[FAR_GAME] = cable.FAR
         await _connect(made, proxied=proxied, quick=quick or {})
         await made.stack.start(*CLOCKS, "matchmaking")
         await made.stack.launch("matchmaking-1")
@@ -196,14 +208,16 @@ async def _connect(made: Rig, *, proxied: bool, quick: dict[str, str]) -> None:
     for name in (*SERVICES, "placement", "placement-1"):
         stack.address(name)
 
-    async def link(name: str, port: int) -> Proxy:
-        made.links[name] = await made.exits.enter_async_context(Proxy(HOST, port))
+    async def link(name: str, port: int, of: str = "") -> Proxy:
+        # What a process behind a cable shall reach listens at our end of it.
+        listen = cable.NEAR if of in stack.hosts else HOST
+        made.links[name] = await made.exits.enter_async_context(Proxy(HOST, port, listen=listen))
         return made.links[name]
 
     await link("client-matchmaking", stack.ports["matchmaking"])
     for game in GAMES:
-        clock = await link(f"{game}-clock", stack.ports["clock"])
-        placement = await link(f"{game}-matchmaking", stack.ports["placement"])
+        clock = await link(f"{game}-clock", stack.ports["clock"], game)
+        placement = await link(f"{game}-matchmaking", stack.ports["placement"], game)
         stack.extra[game] = {
             "CLOCK_ADDRESS": clock.address,
             "MATCHMAKING_ADDRESS": placement.address,
@@ -211,6 +225,7 @@ async def _connect(made: Rig, *, proxied: bool, quick: dict[str, str]) -> None:
         }
         if proxied:
             players = await link(f"client-{game}", stack.ports[game])
+            players.aim((stack.hosts.get(game, HOST), stack.ports[game]))
             stack.extra[game]["PUBLIC_ADDRESS"] = players.address
     made.prefer_clock("clock")
     made.prefer_matchmaking("matchmaking")
@@ -218,7 +233,7 @@ async def _connect(made: Rig, *, proxied: bool, quick: dict[str, str]) -> None:
         url = urlsplit(made.postgres.url)
         assert url.port is not None
         for name in SERVICES:
-            proxy = await link(f"{name}-postgres", url.port)
+            proxy = await link(f"{name}-postgres", url.port, name)
             login = url.netloc.rpartition("@")[0]
             address = urlunsplit(url._replace(netloc=f"{login}@{proxy.address}"))
             stack.extra.setdefault(name, {})["DATABASE_URL"] = address
