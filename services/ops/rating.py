@@ -28,7 +28,7 @@ REFUSED: Final = 1
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 Matches = Annotated[list[str] | None, typer.Argument(metavar="MATCH...", help="The matches, by their ids.")]
-Reason = Annotated[str, typer.Option(help="Why; the players of these matches are told.")]
+Reason = Annotated[str, typer.Option(help="Why; everybody can read it in the decisions about these matches.")]
 IncidentOption = Annotated[
     str, typer.Option("--incident", help="What it rests on; without MATCH, all matches it concerns.")
 ]
