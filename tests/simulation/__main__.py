@@ -16,7 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.simulation.campaign import Result, first_violation, run_many, run_world
+from tests.simulation.campaign import Result, first_violations, run_many, run_world
 from tests.simulation.switches import SWITCHES
 
 SAID_EVERY: Final = 500
@@ -64,6 +64,7 @@ def _campaign(console: Console, first: int, seeds: int) -> int:
     for title, prefixes in (
         ("injected", ("fault ", "at step ", "db ", "sent twice", "client dropped", "nonsense")),
         ("matches", ("ended by", "void ")),
+        ("checked", ("checked ",)),
         ("seen", ("verdicts", "applied", "refused", "resumed", "credited", "process failed")),
     ):
         lines = [f"{name} {number}" for name, number in sorted(totals.items()) if name.startswith(prefixes)]
@@ -79,17 +80,20 @@ def _campaign(console: Console, first: int, seeds: int) -> int:
 def _switches(console: Console, names: list[str], first: int, seeds: int) -> int:
     """Each rule taken away must be found out."""
     missed = 0
-    for name in names:
-        found = first_violation(name, first=first, most=seeds)
-        if found is None:
-            missed += 1
-            console.print(f"{name:12} {SWITCHES[name].rule}: NOT FOUND in {seeds} seeds", style="bold red")
-        else:
-            violation = found.violations[0][:160]
-            console.print(
-                f"{name:12} {SWITCHES[name].rule}; without it seed {found.seed}: {violation}",
-                highlight=False,
-            )
+    with _progress(console) as progress, suppress(KeyboardInterrupt):
+        task = progress.add_task("rules", total=len(names))
+        for name, found in first_violations(names, first=first, most=seeds):
+            progress.advance(task)
+            rule = SWITCHES[name].rule
+            if found is None:
+                missed += 1
+                progress.console.print(f"{name:13} {rule}: NOT FOUND in {seeds} seeds", style="bold red")
+            else:
+                progress.console.print(
+                    f"{name:13} {rule}; without it seed {found.seed}: {found.violations[0][:160]}",
+                    highlight=False,
+                )
+    console.print(f"{len(names)} rules taken away, one at a time: {missed} not found out")
     return 1 if missed else 0
 
 

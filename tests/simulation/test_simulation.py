@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import pytest
 
+from services.game import rooms
 from tests.simulation.campaign import run_many, run_seed
-from tests.simulation.switches import SWITCHES
+from tests.simulation.faults import FaultySimulation
+from tests.simulation.simulation import Switches
+from tests.simulation.switches import SWITCHES, SlowRoom
 
 DEFAULT_SEEDS = 160
+WALL_SEEDS = (2, 12, 21, 26)
+"""Worlds in which matches change hands, are credited, and end in several ways."""
 
 FOUND_BY = {
-    **dict.fromkeys(("probe", "gaps", "pump", "dedupe", "told_first", "free_commit", "credit"), 1),
-    **dict.fromkeys(("incidents", "evidence"), 1),
+    **dict.fromkeys(("draw", "first_verdict", "gaps", "mark", "nonsense", "pump", "still_bank", "wall"), 1),
+    **dict.fromkeys(("credit", "dedupe", "free_commit", "told_first", "incidents", "evidence"), 1),
+    **dict.fromkeys(("idle_stamp", "one_client"), 2),
     **dict.fromkeys(("pending", "reattach"), 4),
+    **dict.fromkeys(("probe_place", "reveal"), 5),
+    "probe": 3,
     "floor": 13,
+    "attach_no": 16,
+    "fence": 21,
+    "limit": 50,
     "read_back": 2,
-    "attach_no": 29,
-    "idle_stamp": 46,
     "beat": 74,
-    "fence": 80,
     "memory": 111,
     "timeline": 111,
-    "caps": 431,
+    "watermark": 1,
+    "caps": 650,
 }
 """For each rule taken away, a seed that finds it out."""
 
@@ -56,6 +65,25 @@ def test_a_rule_taken_away_is_found_out(switch: str) -> None:
     seed = FOUND_BY[switch]
     assert run_seed(seed, switch).violations
     assert not run_seed(seed).violations
+
+
+def test_a_slow_line_alone_is_well() -> None:
+    """Rule R5: what waits in line is nobody's time as long as probes wait behind it."""
+    switches = Switches(patches={rooms: {"Room": SlowRoom}})
+    assert not FaultySimulation(FOUND_BY["probe_place"], switches=switches).run().violations
+
+
+@pytest.mark.parametrize("seed", WALL_SEEDS)
+def test_wall_clocks_that_are_set_change_nothing(seed: int) -> None:
+    """Invariant I22: the same world with hosts whose wall clocks step by seconds, hours and days, and without."""
+    kept = []
+    for steps in (True, False):
+        simulation = FaultySimulation(seed, wall_steps=steps)
+        assert not simulation.run().violations
+        tables = simulation.database.tables
+        touched = [(key[1], row) for key, row in tables.touched.items()]
+        kept.append((tables.log, tables.outcome, tables.evidence, touched))
+    assert kept[0] == kept[1]
 
 
 @pytest.mark.parametrize("seed", sorted(FAILED_ONCE))
