@@ -188,6 +188,20 @@ async def test_a_result_that_is_decided_after_later_ones_takes_its_place(connect
     assert (await ladderaudit.check(connection)).differences == []
 
 
+async def test_a_result_that_comes_after_a_released_one_takes_its_place(connection: Connection) -> None:
+    """What was held when it was decided and counts by now is a later one, too."""
+    early, held = (
+        await put_result(connection, "ann", "ben"),
+        await put_result(connection, "ann", "ben", "south"),
+    )
+    await rule(connection, "hold", held)
+    first, second = await ladder.undecided(connection, after=0, limit=9)
+    assert await ladder.decide(connection, second) == "held"
+    await rule(connection, "release", held)
+    assert await ladder.decide(connection, first) == "rated"
+    assert await stored(connection) == fold([early, held])
+
+
 async def test_what_is_decided_out_of_order_is_found_until_it_is_put_right(connection: Connection) -> None:
     await put_result(connection, "ann", "ben")
     await put_result(connection, "ann", "carl")
