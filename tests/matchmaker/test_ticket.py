@@ -61,6 +61,15 @@ def test_a_crowd_finds_for_each_pair_what_two_tickets_find(waiting: list[Ticket]
             assert column in near or not expected
 
 
+def test_the_reach_of_a_ticket_ends_at_its_window_or_its_limits() -> None:
+    ratings = [1340.0, 1350.0, 1500.0, 1650.0, 1660.0]
+    crowd = Crowd([ticket(str(rating), rating) for rating in ratings], NOW)
+    assert {1, 2, 3} <= set(crowd.reach(2).tolist()) < set(range(5))
+    waiting = [ticket(str(rating), rating, waited=60) for rating in ratings]
+    waiting[2] = replace(waiting[2], lowest=1350.0, highest=1650.0)
+    assert Crowd(waiting, NOW).reach(2).tolist() == [1, 2, 3]
+
+
 def test_the_bound_of_a_limit_is_inside_and_each_side_has_its_own() -> None:
     ben = ticket("ben", 1600)
     assert possible(replace(ticket("ann"), highest=1600.0, lowest=1600.0), ben)
