@@ -33,22 +33,31 @@ create index incident_end on incident (ended_at);
 -- Whether the service itself was in trouble between the creation of a match and `until`, so that nobody can be blamed
 -- for not having been there. Counts: what touched the match; what happened to its process; what concerns everybody.
 -- A process that did not listen for less than a second, with nothing credited, kept nobody from pressing Start.
-create function match_had_incident(the_match uuid, until timestamptz) returns boolean language sql stable as $$
-    select exists (
+create function match_had_incident(the_match uuid, until timestamptz) returns boolean language plpgsql stable as $$
+declare
+    created timestamptz := (select m.created_at from match m where m.match_id = the_match);
+    owner text := (select o.engine_id from match_owner o where o.match_id = the_match);
+begin
+    -- Every range has two ends, so that the few incidents of that time are found by index among many older ones. What
+    -- had begun before the match and ends more than a week after it is missed: only a declaration could say so ahead.
+    return exists (
         select from incident_match x where x.match_id = the_match
     ) or exists (
-        select
-        from match m
-        left join match_owner o on o.match_id = m.match_id
-        join incident i on i.began_at < until and (i.ended_at is null or i.ended_at > m.created_at)
-        where m.match_id = the_match
+        select from incident i
+        where i.began_at < until
+          and (
+              i.ended_at is null
+              or (i.ended_at > created and i.ended_at < until + interval '7 days')
+              or (i.began_at > created and i.began_at < until)
+          )
           and (i.kind <> 'stall' or i.ended_at - i.began_at >= interval '1 second')
           and case
               when i.kind in ('mass_disconnect', 'commit_stalled') then true
-              when i.detail ->> 'scope' = 'matches' then i.detail -> 'matches' ? m.match_id::text
-              else i.engine_id is null or i.engine_id = o.engine_id
+              when i.detail ->> 'scope' = 'matches' then i.detail -> 'matches' ? the_match::text
+              else i.engine_id is null or i.engine_id = owner
           end
-    )
+    );
+end
 $$;
 
 -- migrate:down
