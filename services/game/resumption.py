@@ -16,7 +16,8 @@ class Resumed:
     """Why and since when."""
 
     gap_ns: int
-    """By the database's clock, since the last owner's last proof of life; a clock that remembers knows better."""
+    """By the database's clock, since the last owner's last proof of life, or since the newest ruling if that came later;
+    a clock that remembers knows better."""
     incident: Incident
     earlier: tuple[Incident, ...] = ()
     """The changes of owner before this one that no ruling has credited yet, oldest first."""

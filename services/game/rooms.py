@@ -19,7 +19,7 @@ from services.game.room import Room
 from services.game.shell import Shell
 from services.game.story import Story
 from services.storage import matches, ownership
-from services.storage.incidents import Effect, Incident, Kind, Touched, outages_of_turns, put_touched
+from services.storage.incidents import Effect, Incident, Kind, Touched, open_turns, put_touched
 from services.storage.ownership import TakenUp
 from services.storage.pool import TRANSIENT, Connection, Pool
 
@@ -57,6 +57,10 @@ class Rooms:
 
     def __len__(self) -> int:
         return len(self._room_tasks)
+
+    def live(self) -> list[Room]:
+        """The rooms that are played in now."""
+        return [room for room in self._rooms.values() if not room.closed]
 
     async def find(self, match_id: str) -> Room | Story:
         """The room of a live match, or the story of a finished one.
@@ -213,14 +217,16 @@ class Rooms:
             key = (match.from_engine, match.planned)
             if key not in incidents:
                 incidents[key] = self._incident(match)
-        earlier = await outages_of_turns(connection, [match.match_id for match in taken])
+        turns = await open_turns(connection, [match.match_id for match in taken])
         touches = []
         for match in taken:
             incident = incidents[match.from_engine, match.planned]
             touches.append((match.match_id, Touched(incident, Effect.CONTINUED)))
             # Before the commit: from then on, whoever asks for the match has it opened.
-            resumed = Resumed(match.gap_ns, incident, earlier.get(match.match_id, ()))
-            self._resumed[match.match_id, match.fence] = resumed
+            turn = turns[match.match_id]
+            # What passed before its newest ruling was no outage of the turn that is open now.
+            gap_ns = min(match.gap_ns, turn.age_ns)
+            self._resumed[match.match_id, match.fence] = Resumed(gap_ns, incident, turn.outages)
             self._left_over.add(match.match_id)
         # All at once: one match after another is what makes taking up hundreds slow.
         await put_touched(connection, touches)

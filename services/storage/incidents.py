@@ -110,6 +110,16 @@ class Touched:
     credited_ns: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a match waits for."""
+
+    age_ns: int
+    """How long ago its newest ruling was stored, by the database's clock."""
+    outages: tuple[Incident, ...] = ()
+    """The changes of owner since then, oldest first: no ruling credits them yet."""
+
+
 async def put_incidents(connection: Connection | Pool, incidents: Iterable[Incident]) -> None:
     """Stores incidents; those already stored stay as they are."""
     # In one order for everybody: two transactions that store the same ones wait for each other and never in a circle.
@@ -178,23 +188,34 @@ async def put_touches(connection: Connection | Pool, touches: Sequence[tuple[str
     )
 
 
-async def outages_of_turns(
-    connection: Connection | Pool, match_ids: Sequence[str]
-) -> dict[str, tuple[Incident, ...]]:
-    """The changes of owner since the newest ruling of each of these matches, oldest first: no ruling credits them yet."""
+async def open_turns(connection: Connection | Pool, match_ids: Sequence[str]) -> dict[str, Turn]:
+    """What each of these matches waits for since its newest ruling.
+
+    The caller has made sure that nobody adds another ruling meanwhile.
+    """
     rows = await connection.fetch(
         """
-        select m.match_id, i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.policy_version, i.engine_id,
-               i.reason, i.detail
-        from incident_match m join incident i on i.incident_id = m.incident_id
-        where m.match_id = any($1::uuid[]) and i.kind in ('takeover', 'handoff') and i.ended_at > coalesce(
-            (select l.at from match_log l where l.match_id = m.match_id order by l.revision desc limit 1), '-infinity')
+        select m.match_id, (extract(epoch from clock_timestamp() - coalesce(l.at, m.created_at)) * 1e9)::bigint as age,
+               i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.policy_version, i.engine_id, i.reason,
+               i.detail
+        from match m
+        left join lateral (
+            select at from match_log where match_id = m.match_id order by revision desc limit 1
+        ) l on true
+        left join (incident_match x join incident i on i.incident_id = x.incident_id)
+            on x.match_id = m.match_id and i.kind in ('takeover', 'handoff')
+            and i.ended_at > coalesce(l.at, '-infinity')
+        where m.match_id = any($1::uuid[])
         order by m.match_id, i.ended_at
         """,
         [uuid.UUID(match_id) for match_id in match_ids],
     )
-    found: dict[str, list[Incident]] = {}
-    for row in rows:
-        values = {**row, "incident_id": str(row["incident_id"]), "kind": Kind(row["kind"])}
-        found.setdefault(str(values.pop("match_id")), []).append(Incident(**values))
-    return {match_id: tuple(incidents) for match_id, incidents in found.items()}
+    ages: dict[str, int] = {}
+    outages: dict[str, list[Incident]] = {}
+    for row in map(dict, rows):
+        match_id, age_ns, incident_id = str(row.pop("match_id")), row.pop("age"), row.pop("incident_id")
+        ages[match_id] = max(0, age_ns)
+        if incident_id is not None:
+            incident = Incident(**{**row, "incident_id": str(incident_id), "kind": Kind(row["kind"])})
+            outages.setdefault(match_id, []).append(incident)
+    return {match_id: Turn(age_ns, tuple(outages.get(match_id, ()))) for match_id, age_ns in ages.items()}

@@ -126,18 +126,24 @@ def put_touched(
     backend.later(write)
 
 
-@says("select m.match_id, i.incident_id")
-def outages_of_turns(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
-    """The changes of owner since the newest ruling."""
+@says("select m.match_id, (extract(epoch from clock_timestamp() - coalesce(l.at")
+def open_turns(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """How old each turn is, and the changes of owner in it."""
     names = ("kind", "noticed_by", "began_at", "ended_at", "policy_version", "engine_id", "reason", "detail")
-    wanted, rows = {str(match_id) for match_id in match_ids}, []
-    for incident_id, match_id in tables.touched:
-        incident, log = tables.incident[incident_id], tables.log[match_id]
-        changes_owner = incident["kind"] in ("takeover", "handoff")
-        if match_id in wanted and changes_owner and (not log or incident["ended_at"] > log[-1]["at"]):
-            row = {"match_id": UUID(match_id), "incident_id": UUID(incident_id)}
-            rows.append({**row, **{name: incident[name] for name in names}})
-    return sorted(rows, key=lambda row: (row["match_id"], row["ended_at"]))
+    rows: list[Row] = []
+    for match_id in sorted(match_ids):
+        log, wall = tables.log[str(match_id)], backend.database.wall()
+        since = log[-1]["at"] if log else tables.match[str(match_id)].created_at
+        age = (wall - since) // timedelta(microseconds=1) * 1000
+        found = [
+            {"incident_id": UUID(incident_id), **{name: tables.incident[incident_id][name] for name in names}}
+            for incident_id, touched in tables.touched
+            if touched == str(match_id) and tables.incident[incident_id]["kind"] in ("takeover", "handoff")
+        ]
+        turn = [row for row in found if not log or row["ended_at"] > since]
+        turn = sorted(turn, key=lambda row: row["ended_at"]) or [dict.fromkeys(("incident_id", *names))]
+        rows += [{"match_id": match_id, "age": age, **row} for row in turn]
+    return rows
 
 
 # Owners and leases.

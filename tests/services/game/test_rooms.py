@@ -252,3 +252,32 @@ async def test_a_match_whose_taking_up_was_not_acknowledged_is_opened_without_be
         assert room._resumed is not None
         assert not rooms._resumed
         await rooms.suspend()
+
+
+async def test_what_passed_before_the_newest_ruling_is_no_outage_of_the_turn(database_url: str) -> None:
+    """Fault 24: a ruling that was stored when the database came back opens a turn that nobody has waited in yet."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        hour_ns = 3600 * 10**9
+        await pool.execute("update match_owner set engine_id = 'new'")
+        await pool.execute("update match set created_at = clock_timestamp() - interval '2 hours'")
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+        for stored, gap_ns in ((False, hour_ns), (True, 0)):
+            if stored:
+                await pool.execute(
+                    """
+                    insert into match_log (match_id, revision, first_sequence, last_sequence, fence, events)
+                    values ($1, 1, 1, 1, 2, '[{"type": "started", "seat": "north"}]')
+                    """,
+                    match_id,
+                )
+            assert await rooms.take_up_own(hour_ns) == 1
+            room = await rooms.find(match_id)
+            assert isinstance(room, Room)
+            assert room._resumed is not None
+            assert gap_ns <= room._resumed.gap_ns <= gap_ns + hour_ns // 2
+            assert room._resumed.incident.lasted_ns == hour_ns
+        await rooms.suspend()

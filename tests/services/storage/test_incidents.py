@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.clock import SECOND
 from services.storage import ownership
-from services.storage.incidents import Effect, Incident, Kind, Touched, outages_of_turns, put_touched
+from services.storage.incidents import Effect, Incident, Kind, Touched, Turn, open_turns, put_touched
 from services.storage.pool import Pool
 from tests.services.storage.test_journal import ENGINE, entry, journal_on, new_match
 
@@ -24,6 +24,12 @@ async def rows(pool: Pool, match_id: str) -> dict[str, tuple[str, int]]:
         "select incident_id, effect, credited_ns from incident_match where match_id = $1", uuid.UUID(match_id)
     )
     return {str(row["incident_id"]): (row["effect"], row["credited_ns"]) for row in found}
+
+
+async def outages(pool: Pool, *match_ids: str) -> tuple[tuple[Incident, ...], ...]:
+    """The changes of owner in the open turn of each."""
+    turns: dict[str, Turn] = await open_turns(pool, match_ids)
+    return tuple(turns[match_id].outages for match_id in match_ids)
 
 
 async def test_an_incident_recorded_by_two_takeovers_keeps_what_it_did(database_url: str) -> None:
@@ -68,9 +74,23 @@ async def test_the_outages_of_a_turn_are_those_since_its_newest_ruling(database_
         first = await happens(Kind.TAKEOVER, 7)
         await happens(Kind.STALL, 1)
         second = await happens(Kind.HANDOFF, 8)
-        assert await outages_of_turns(pool, [match_id, other]) == {match_id: (first, second)}
+        assert await outages(pool, match_id, other) == ((first, second), ())
         assert [first.lasted_ns, second.lasted_ns] == [7 * SECOND, 8 * SECOND]
         await journal.append(entry(match_id))
-        assert await outages_of_turns(pool, [match_id, other]) == {}
+        assert await outages(pool, match_id, other) == ((), ())
         third = await happens(Kind.TAKEOVER, 9)
-        assert await outages_of_turns(pool, [match_id, other]) == {match_id: (third,)}
+        assert await outages(pool, match_id, other) == ((third,), ())
+
+
+async def test_a_turn_is_as_old_as_the_newest_ruling(database_url: str) -> None:
+    """Before the first one, as the match."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await pool.execute("update match set created_at = clock_timestamp() - interval '1 hour'")
+        assert (await open_turns(pool, [match_id]))[match_id].age_ns >= 3600 * SECOND
+        await journal.append(entry(match_id))
+        await journal.append(entry(match_id, 2))
+        await pool.execute("update match_log set at = at - interval '1 minute' * (3 - revision)")
+        age_ns = (await open_turns(pool, [match_id]))[match_id].age_ns
+        assert 60 * SECOND <= age_ns < 120 * SECOND
+        assert await open_turns(pool, [str(uuid.uuid4())]) == {}
