@@ -476,9 +476,10 @@ def test_how_exactly_an_offset_is_known_narrows_to_the_quickest_answer_and_drift
     first.pong(2 * SECOND, 2 * SECOND + 50 * MILLISECOND, 102 * SECOND + 25 * MILLISECOND, 0)
     assert MILLISECOND < first.width_ns <= 4 * MILLISECOND
     court = Court(engines=2)
-    court.passes(SECOND)
-    known = [court.keeper._sessions[name].owner.witness for name in court.engines]
-    assert court.keeper.offset_width_ns == max(witness.width_ns for witness in known)
+    for name, width in (("s1", 5 * MILLISECOND), ("s2", 3 * MILLISECOND)):
+        witness = court.keeper._sessions[name].owner.witness = Witness(list, lambda: "id")
+        witness.pong(0, width, 100 * SECOND, 0)
+    assert court.keeper.offset_width_ns == 5 * MILLISECOND
     for name in court.engines:
         court.keeper.detach(name, court.clock_now)
     assert court.keeper.offset_width_ns == 0

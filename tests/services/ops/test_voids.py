@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import asyncpg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -27,6 +27,7 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
+@example(5, 1, 6, 1)
 def test_the_chance_is_that_of_drawing_matches_blindly(a: int, b: int, drawn: int, wanted: int) -> None:
     """Against counting: so many of all the ways to draw have so many or more of the void matches."""
     marked, among = a, a + b
@@ -82,7 +83,8 @@ def test_a_player_far_above_the_others_is_marked_and_the_opponents_are_not() -> 
     [
         ([(50, 0)] * 40, "nothing happened"),
         ([(50, 1)] * 40, "an outage that met all alike"),
-        ([(50, 2), (50, 1), (50, 1), *QUIET[1:]], "two are one bad evening"),
+        ([(50, 4), *[(50, 1)] * 36, *QUIET[:3]], "of forty players somebody is the unluckiest"),
+        ([(2, 2), (50, 1), (50, 1), *QUIET], "two are one bad evening"),
         ([(500, 10), *[(50, 1)] * 40], "who plays ten times as much meets more"),
         ([(3, 3), (3, 3)], "there are no others to compare with"),
     ],
@@ -97,6 +99,12 @@ def test_voids_that_a_person_declared_make_nobody_a_suspect() -> None:
     spared = facts(1000, *[(50, 0)] * 40, operators=5)
     assert marked(spared) == []
     assert [each.chance for each in rate(spared)] == [1.0] * 40
+    # Nor do they hide one.
+    players = [(50, 8), *[(50, 1)] * 8, *QUIET[8:]]
+    with_them, without = (rate(facts(1000, *players, operators=number)) for number in (5, 0))
+    assert [(each.expected, each.chance) for each in with_them] == [
+        (each.expected, each.chance) for each in without
+    ]
 
 
 def test_a_long_history_is_no_trouble_for_the_figures() -> None:
