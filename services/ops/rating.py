@@ -81,7 +81,7 @@ def _rule(
     match_ids = [UUID(id_of(match, "MATCH")) for match in named]
     if not match_ids and incident_id is None:
         raise typer.BadParameter("name matches, or an incident", param_hint="MATCH...")
-    ruling = Ruling(action, author_of(author), reason_of(reason), incident_id)
+    ruling = Ruling(author_of(author), reason_of(reason), incident_id, action=action)
 
     async def make(connection: Connection) -> Summary:
         if incident_id is not None:

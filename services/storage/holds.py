@@ -82,7 +82,9 @@ async def overlooked(connection: Connection, incident_id: UUID) -> list[UUID]:
     rows = await connection.fetch(
         f"""
         select o.match_id from incident i
-        join match_outcome o on o.ended_at >= i.began_at join match m using (match_id)
+        join match_outcome o on o.ended_at >= i.began_at
+                             and o.ended_at <= coalesce(i.ended_at, 'infinity') + interval '{AFTER_SECONDS} s'
+        join match m using (match_id)
         join rating_decision d on d.match_id = o.match_id left join match_owner w on w.match_id = o.match_id
         where i.incident_id = $1 and d.reason = 'rated' and {_WON_RATED} and {_HOLDS}
           and not exists (select from rating_ruled r where r.match_id = o.match_id)

@@ -13,7 +13,7 @@ from matchmaker.rating import MODEL_VERSION, NEW, Rating, rate
 from services.storage import holds
 from services.storage.pool import Connection
 from services.storage.refold import ENDED, Ended, Refold, ended_of
-from services.storage.rulings import SERVICE, automatic_hold, put_recompute, put_ruling, treatments
+from services.storage.rulings import SERVICE, Act, automatic_hold, put_recompute, put_ruling, treatments
 from services.storage.verdicts import Verdict, own_ladder, put_verdict, share_ladder, verdict_of
 
 
@@ -117,9 +117,8 @@ async def _decide_late(connection: Connection, ended: Ended) -> Reason | None:
     if verdict is None:
         return None
     if verdict.reason == "rated":
-        ruling_id = await put_recompute(
-            connection, SERVICE, f"match {ended.match_id} was decided after later ones", automatic=True
-        )
+        late = f"match {ended.match_id} was decided after later ones"
+        ruling_id = await put_recompute(connection, Act(SERVICE, late, automatic=True))
         refold = Refold(connection, ruling_id)
         verdict = await refold.insert(ended, verdict)
         await refold.run(ended.ended_no + 1)

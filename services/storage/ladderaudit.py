@@ -10,7 +10,7 @@ from matchmaker.ladder import Ladder, Record
 from matchmaker.rating import Rating
 from services.storage.pool import Connection
 from services.storage.refold import ENDED, FETCHED_AT_ONCE, Ended, ended_of
-from services.storage.rulings import Ruled, put_recompute, treatments
+from services.storage.rulings import Act, Ruled, put_recompute, treatments
 from services.storage.verdicts import (
     REPLACED_AT_ONCE,
     VERDICT,
@@ -63,7 +63,7 @@ async def repair(connection: Connection, author: str, reason: str) -> Audit:
         audit = _Audit(connection)
         found = await audit.run()
         if audit.found_fault:
-            found.ruling_id = await put_recompute(connection, author, reason, automatic=False)
+            found.ruling_id = await put_recompute(connection, Act(author, reason))
             await replace_verdicts(connection, audit.verdicts, found.ruling_id)
             await audit.store_ratings()
         return found

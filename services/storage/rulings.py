@@ -23,16 +23,22 @@ RECOMPUTE: Final = "recompute"
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """One act. `at` is None until it is stored."""
+class Act:
+    """Who does something about the ladder, and why."""
 
-    action: Action
     author: str
     reason: str
     incident_id: UUID | None = None
     automatic: bool = False
-    ruling_id: UUID = field(default_factory=uuid.uuid4)
-    at: datetime | None = None
+    """By the service, not by a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling(Act):
+    """An act about results."""
+
+    action: Action = field(kw_only=True)
+    ruling_id: UUID = field(default_factory=uuid.uuid4, kw_only=True)
 
 
 class RefusedError(Exception):
@@ -66,7 +72,7 @@ async def hold_overlooked(connection: Connection, incident_id: UUID) -> Summary:
 
 def automatic_hold(incident_id: UUID, reason: str) -> Ruling:
     """What the service rules because of an incident."""
-    return Ruling(Action.HOLD, SERVICE, reason, incident_id, automatic=True)
+    return Ruling(SERVICE, reason, incident_id, automatic=True, action=Action.HOLD)
 
 
 async def _rule(connection: Connection, ruling: Ruling, match_ids: Sequence[UUID]) -> Summary:
@@ -102,41 +108,32 @@ def _next(
 
 async def put_ruling(connection: Connection, ruling: Ruling, match_ids: Sequence[UUID]) -> None:
     """Stores a ruling about these matches; what follows from it is the caller's, in the same transaction."""
-    await _put(connection, ruling, ruling.action.value)
+    await _put(connection, ruling.ruling_id, ruling.action.value, ruling)
     await connection.executemany(
         "insert into rating_ruled (match_id, ruling_id) values ($1, $2)",
         [(match_id, ruling.ruling_id) for match_id in match_ids],
     )
 
 
-async def put_recompute(connection: Connection, author: str, reason: str, *, automatic: bool) -> UUID:
+async def put_recompute(connection: Connection, by: Act) -> UUID:
     """Stores that decisions are made again from outcomes and rulings; its id."""
     ruling_id = uuid.uuid4()
-    await connection.execute(
-        """
-        insert into rating_ruling (ruling_id, action, author, reason, automatic) values ($1, $2, $3, $4, $5)
-        """,
-        ruling_id,
-        RECOMPUTE,
-        author,
-        reason,
-        automatic,
-    )
+    await _put(connection, ruling_id, RECOMPUTE, by)
     return ruling_id
 
 
-async def _put(connection: Connection, ruling: Ruling, action: str) -> None:
+async def _put(connection: Connection, ruling_id: UUID, action: str, by: Act) -> None:
     await connection.execute(
         """
         insert into rating_ruling (ruling_id, action, author, reason, automatic, incident_id)
         values ($1, $2, $3, $4, $5, $6)
         """,
-        ruling.ruling_id,
+        ruling_id,
         action,
-        ruling.author,
-        ruling.reason,
-        ruling.automatic,
-        ruling.incident_id,
+        by.author,
+        by.reason,
+        by.automatic,
+        by.incident_id,
     )
 
 

@@ -17,6 +17,7 @@ ratings = st.builds(Rating, mu=st.floats(0, 3000), sigma=st.floats(30, 350))
 
 
 def test_fc_46_two_new_players_change_by_mirror_images_whoever_is_listed_first() -> None:
+    """FC-46: A beats B, both new; then the same with the seats exchanged."""
     for players in (("ann", "ben"), ("ben", "ann")):
         after = rate(dict.fromkeys(players, NEW), winner="ann")
         assert after["ann"].mu - 1500 == pytest.approx(1500 - after["ben"].mu, abs=1e-9)

@@ -268,7 +268,7 @@ async def test_a_declared_hold_is_a_decision_that_players_can_read_until_it_is_r
     assert (await standing(ann)).rank == 0
 
     async with pool.acquire() as connection:
-        ruling = Ruling(Action.RELEASE, "ada", "nothing was wrong with this one")
+        ruling = Ruling("ada", "nothing was wrong with this one", action=Action.RELEASE)
         await make_ruling(connection, ruling, [uuid.UUID(match_id)])
     made = await decision(ann, match_id)
     assert (made.rated, made.reason, made.revision) == (True, "rated", 2)

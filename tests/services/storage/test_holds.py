@@ -183,7 +183,9 @@ async def test_what_a_person_has_ruled_about_is_not_held_again_by_the_service(po
     await lost_together(pool, at - SECOND, at + 9 * SECOND)
     await look(pool)
     async with pool.acquire() as connection:
-        await rulings.make_ruling(connection, Ruling(Action.RELEASE, "ada", "looked at"), [match.match_id])
+        await rulings.make_ruling(
+            connection, Ruling("ada", "looked at", action=Action.RELEASE), [match.match_id]
+        )
     await lost_together(pool, at - 2 * SECOND, at + 9 * SECOND)
     await look(pool)
     assert await reasons(pool) == {match.match_id: "rated", other.match_id: "held"}

@@ -129,7 +129,7 @@ async def test_a_ruling_whose_backend_dies_at_any_statement_is_made_as_a_whole_o
         before = await everything(connection)
 
         async def work(dying: Connection, match: Finished = mine[0]) -> None:
-            await rulings.make_ruling(dying, Ruling(Action.REVERSE, "ada", "a test"), [match.match_id])
+            await rulings.make_ruling(dying, Ruling("ada", "a test", action=Action.REVERSE), [match.match_id])
 
         fate = await die(database_url, at, work, unheard=unheard)
         made = (await reasons(connection))[mine[0].match_id] == "reversed"

@@ -106,7 +106,7 @@ class World:
     async def rule(self, action: Action) -> None:
         await self.learn_holds()
         named = self.random.sample(self.results, min(len(self.results), self.random.randrange(1, 4)))
-        ruling = Ruling(action, "ada", "a test")
+        ruling = Ruling("ada", "a test", action=action)
         allowed = all(
             result.rated and result.winner and (result.ruled, action.value) in ALLOWED for result in named
         )

@@ -29,7 +29,7 @@ async def connection(database_url: str) -> AsyncIterator[Connection]:
 
 async def rule(connection: Connection, action: str, *matches: Finished) -> Summary:
     """A person's ruling."""
-    ruling = Ruling(Action(action), "ada", f"{action}, because")
+    ruling = Ruling("ada", f"{action}, because", action=Action(action))
     return await rulings.make_ruling(connection, ruling, [match.match_id for match in matches])
 
 
