@@ -175,7 +175,7 @@ async def test_fc_38_who_disconnects_while_being_matched_learns_of_it_on_the_nex
 async def test_a_silent_client_leaves_the_queue(house: House) -> None:
     """The network swallows everything in both directions and resets nothing: the stream is known to be dead when its
     pings are not answered. Nobody is matched with it afterwards, and its seek may come again."""
-    await house.start(keepalive_seconds=1, keepalive_timeout_seconds=0.5)
+    await house.start(keepalive_seconds=1, keepalive_timeout_seconds=5)
     ann = house.player("ann")
     url = urlsplit(f"//{house.address}")
     assert url.hostname is not None

@@ -269,9 +269,11 @@ async def test_the_library_tells_of_a_cancel_and_does_not_come_again(house: Hous
 
 async def test_that_nobody_led_is_an_incident(house: House) -> None:
     """From the last sign of life of the leader that died until the next one leads. An orderly change is none."""
-    leader = await house.start("leader")
-    await leader.terminate()
-    leader = await house.start("second")
+    first = await house.start("first")
+    leader = await house.start("second", ready=False)
+    await leader.event("readiness", ready=False, missing=["lead"])
+    await first.terminate()
+    await leader.ready()
     assert await house.pool.fetchval("select count(*) from incident") == 0
     seen = await house.pool.fetchval("select renewed_at from lead")
     leader.kill()
