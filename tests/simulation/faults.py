@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from engine.clock import MILLISECOND, SECOND
+from tests.simulation.clockwatch import deadline_of
 from tests.simulation.declared import declare
 from tests.simulation.game import ClockProcess, GameProcess
 from tests.simulation.simulation import CLOCKS, ENGINES, Simulation
@@ -21,7 +22,7 @@ KINDS: Final = (
     *("cut", "cut", "silence", "silence", "slow_line", "other_clock"),
     *("db_down", "db_flaky", "db_flaky", "db_slow", "db_flaky"),
     *("both_gone", "clock_stop", "zombie", "stop_on_event", "crash_on_event", "crash_on_event"),
-    *("wake_and_die", "ingress", "ingress", "declare"),
+    *("wake_and_die", "ingress", "ingress", "declare", "stall_at_deadline", "crash_at_timeout"),
 )
 SEVERE: Final = ("long_stop", "db_gone", "db_steps", "kernel_wrong", "all_gone", "ingress_gone")
 """What may rightly cost a match."""
@@ -111,6 +112,24 @@ class FaultySimulation(Simulation):
             self._later(100, 14_000, lambda: self._restart(game.engine_id))
 
         self.world.after(length + wait, die)
+
+    def _stall_at_deadline(self) -> None:
+        """Busy in the moments before and after a deadline, with the probe and the last commands waiting."""
+        luck, left = self.luck, 6
+
+        def stall() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self.steps["opened"].remove(stall)
+            record, length = self.truth.openings.last, self._length(1500)
+            assert record is not None, "one was opened just now"
+            ends_at = record.at + deadline_of(record.opened, record.consumed_ns) - record.opened.start_ns
+            begins_at = ends_at - luck.randrange(400) * MILLISECOND
+            self._trouble(begins_at - self.world.now + TROUBLE_NS)
+            self.world.at(begins_at, lambda: record.process.pause(length, busy=luck.random() < 0.5))
+
+        self.steps["opened"].append(stall)
 
     # Processes that end.
 
@@ -202,6 +221,22 @@ class FaultySimulation(Simulation):
                 victim.kill()
 
         self._on_event(crash)
+
+    def _crash_at_timeout(self) -> None:
+        """A clock has proven that a decision is lost; whoever should store that dies."""
+        wait, restart = (
+            self.luck.choice((0, self.luck.randrange(3 * MILLISECOND))),
+            self.luck.choice((1500, 14_000)),
+        )
+
+        def crash() -> None:
+            self.steps["lost"].remove(crash)
+            self._trouble(TROUBLE_NS)
+            for engine in ENGINES:
+                self.world.after(wait, self.games[engine].kill)
+                self._later(100, restart, lambda engine=engine: self._restart(engine))  # type: ignore[misc]
+
+        self.steps["lost"].append(crash)
 
     def _stop_on_event(self) -> None:
         length, game = self._length(12_000), self._game()

@@ -59,6 +59,7 @@ class Openings:
         self.by_key: dict[m.Key, list[Opened]] = {}
         self.newest: dict[tuple[str, int], Opened] = {}
         """By match and turn."""
+        self.last: Opened | None = None
 
     def add(self, process: GameProcess, opened: m.Open, decision_id: int, now: int, asked_at: int) -> Opened:
         """One more; `asked_at` is when the question was stored, in the time of the world like `now`."""
@@ -87,7 +88,7 @@ class Openings:
             credit_bound,
         )
         self.by_key.setdefault(key, []).append(record)
-        self.newest[turn] = record
+        self.newest[turn] = self.last = record
         return record
 
     def find(self, key: m.Key, deadline_ns: int | None = None) -> Opened | None:

@@ -217,7 +217,7 @@ class Player:
             budget = state.delay_ns + state.banks[seat] - state.consumed_ns
             luck = dice.random()
             if luck < habits.brink:
-                wait = budget + dice.randrange(-150, 10) * MILLISECOND
+                wait = budget + dice.randrange(-150, 40) * MILLISECOND
             elif luck < habits.brink + habits.silent:
                 wait = budget + 5 * SECOND
             elif luck < 0.3:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.clock import SECOND
+from engine.command import Start
+from engine.match import Cause
 from engine.seats import Seat
 from services.game.asked import Answer
 from services.game.room import Room
 from services.game.story import Answered, Story
 from services.wire import clock_messages as m
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from tests.simulation.database import Database, Row
+from tests.simulation.database import WALL, Database, Row
 from tests.simulation.enginewatch import EngineWatch
 from tests.simulation.game import GameProcess, Heard
 from tests.simulation.opened import RESOLUTION_NS, Opened, Openings, slack
@@ -215,3 +219,26 @@ class Truth:
         """Looks at everything that is stored."""
         for match_id in match_ids:
             self.records.look(match_id)
+            outcome = self.database.tables.outcome.get(match_id)
+            if outcome is not None and outcome["cause"] == Cause.CANCELLED:
+                self._cancelled(match_id, outcome)
+
+    def _cancelled(self, match_id: str, outcome: Row) -> None:
+        """Who is said not to have pressed Start has not pressed it in time, as far as the last owner could hear."""
+        match = self.database.tables.match[match_id]
+        created_at = EPOCH + (match.created_at - WALL) // timedelta(microseconds=1) * 1000
+        for process in self.verdicts.processes:
+            for heard in process.commands_heard:
+                if (heard.match_id, heard.fence) != (match_id, outcome["fence"]):
+                    continue
+                if (
+                    not isinstance(heard.command, Start)
+                    or heard.command.seat not in outcome["detail"].split()
+                ):
+                    continue
+                early = created_at + match.start_limit_ns - heard.reached_at
+                if early > RESOLUTION_NS:
+                    self.world.violate(
+                        "limit",
+                        f"{match_id} is cancelled, {heard.command} came {early / SECOND:.3f} s before",
+                    )
