@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from contextlib import suppress
 from uuid import uuid4
@@ -16,6 +15,7 @@ from services.clock.rpc import SERVICE_NAME, ClockRpc
 from services.clock.settings import ClockSettings
 from services.clock.timekeeper import Timekeeper
 from services.common import logs
+from services.common.collector import Collector
 from services.common.host import Host, run_service
 from services.common.settings import load
 from services.storage.incidentlog import IncidentLog
@@ -37,12 +37,10 @@ async def main() -> None:
         server = await host.internal_server()
         host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern", "Watch"])
         host.on_drain(rpc.drain)
-        # What lives from here on is small and short-lived; the rest need not be looked through again.
-        gc.collect()
-        gc.freeze()
         storing = asyncio.create_task(incidents.run(host.pool), name="incidents")
         try:
-            await host.run()
+            async with Collector().working():
+                await host.run()
         finally:
             storing.cancel()
             with suppress(asyncio.CancelledError):

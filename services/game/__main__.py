@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 
 from services.common import logs
+from services.common.collector import Collector
 from services.common.host import Host, run_service
 from services.common.settings import load
 from services.game.clock_client import ClockLink
@@ -97,10 +97,8 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             owned.append(tasks.create_task(custody.run(), name="custody"))
             declared = Declarations(host.pool, rooms, settings.engine_id)
             owned.append(tasks.create_task(declared.run(), name="declarations"))
-            # What exists now stays: the collector need not look at it again and again.
-            gc.collect()
-            gc.freeze()
-            await host.run()
+            async with Collector().working():
+                await host.run()
             for task in owned:
                 task.cancel()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.request
 from pathlib import Path
 
@@ -41,7 +42,11 @@ async def test_a_loss_on_time_says_how_late_it_was_stored(tmp_path: Path, databa
         over = await made.processes["game"].event("match_over", match_id=table.match_id)
         assert (over["cause"], over["winner"]) == ("time", "south")
         assert over["late_ns"] >= 0
-        with urllib.request.urlopen(f"http://{await made.metrics_address('game')}/metrics") as page:  # noqa: S310
-            lines = page.read().decode().splitlines()
-        assert "spectacular_bid_game_timeout_lateness_seconds_count 1.0" in lines
-        assert f"spectacular_bid_game_timeout_lateness_seconds_sum {over['late_ns'] / 1e9}" in lines
+        page = await asyncio.to_thread(_read, f"http://{await made.metrics_address('game')}/metrics")
+        assert "spectacular_bid_game_timeout_lateness_seconds_count 1.0" in page
+        assert f"spectacular_bid_game_timeout_lateness_seconds_sum {over['late_ns'] / 1e9}" in page
+
+
+def _read(url: str) -> list[str]:
+    with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - of our own
+        return str(page.read().decode()).splitlines()
