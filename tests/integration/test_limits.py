@@ -134,6 +134,17 @@ async def test_nobody_is_blamed_for_a_match_whose_process_was_gone(own: Stack) -
         assert await refusal_of_a_seek(own, player) is None
 
 
+async def test_nobody_is_blamed_while_nobody_could_say_where_the_match_is(own: Stack) -> None:
+    """The leader of matchmaking dies as the two are called, and the match is cancelled before another one leads."""
+    async with hurried(own):
+        table = await called(own, RATED)
+        own.processes["matchmaking"].kill()
+        await table.until_over()
+        await own.start("matchmaking")
+    for player in table.players:
+        assert await refusal_of_a_seek(own, player) is None
+
+
 @asynccontextmanager
 async def hurried(made: Stack) -> AsyncIterator[None]:
     """Matches of matchmaking have another limit for Start, which is a minute in every configuration."""

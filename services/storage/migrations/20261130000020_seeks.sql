@@ -43,6 +43,9 @@ begin
     return exists (
         select from incident_match x where x.match_id = the_match
     ) or exists (
+        -- Nobody leads, so that nobody has written down yet that nobody does.
+        select from lead l where coalesce(l.left_at, l.renewed_at) < until - interval '5 seconds'
+    ) or exists (
         select from incident i
         where i.began_at < until
           and (

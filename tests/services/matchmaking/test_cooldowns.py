@@ -215,6 +215,29 @@ async def test_a_declaration_that_names_the_match_excuses(house: House) -> None:
     assert isinstance(await sought(house, ANN), Opened)
 
 
+@pytest.mark.parametrize(
+    ("seen", "left", "had"),
+    [(4, None, False), (6, None, True), (3600, 4, False), (3600, 6, True)],
+    ids=["leads", "is gone", "left just now", "left"],
+)
+async def test_that_nobody_leads_now_counts_before_it_is_written_down(
+    house: House, seen: int, left: int | None, had: bool
+) -> None:
+    match_id = uuid.UUID(await cancelled_match(house))
+    await house.pool.execute(
+        """
+        insert into lead (leader_id, renewed_at, left_at)
+        values (gen_random_uuid(), clock_timestamp() - $1::interval, clock_timestamp() - $2::interval)
+        """,
+        timedelta(seconds=seen),
+        None if left is None else timedelta(seconds=left),
+    )
+    ask = "select match_had_incident($1, clock_timestamp() - $2::interval)"
+    assert await house.pool.fetchval(ask, match_id, timedelta()) is had
+    # What was longer ago is a matter of incidents.
+    assert not await house.pool.fetchval(ask, match_id, timedelta(hours=2))
+
+
 async def test_an_incident_excuses_only_for_its_match(house: House) -> None:
     """Two no-shows, one of them ours: the other counts once."""
     await cancelled_match(house, ANN, engine="game-2")

@@ -14,7 +14,7 @@ from services.common.errors import ServiceError
 from services.storage.strengths import RECENT, RECENT_MATCHES, strength_of
 from services.wire.matchmaking import BLOCKED_MAX, RATING_MAX, wanted_from_pb
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as pb
-from tests.services.matchmaking.house import House, eventually, reason
+from tests.services.matchmaking.house import SECONDS_MAX, House, eventually, reason
 
 
 async def met(
@@ -125,8 +125,9 @@ async def test_an_estimate_is_told_with_its_basis_once_there_is_one(open_house: 
         await match(number)
     waiting = open_house.player("ann").seek()
     news = await waiting.is_waiting()
-    while not news.HasField("estimate"):
-        news = await waiting.is_waiting()
+    async with asyncio.timeout(SECONDS_MAX):
+        while not news.HasField("estimate"):
+            news = await waiting.is_waiting()
     assert news.estimate.basis == 8
     assert news.estimate.similar_rating
     assert 0 <= news.estimate.median_ms <= news.estimate.most_ms < 60_000
