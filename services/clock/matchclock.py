@@ -348,8 +348,9 @@ class MatchClock:
         self._granted_ns = granted_ns
         self._verdict = None
         self.deadline_ns = clock.deadline(message.start_ns, consumed_ns, message.bank_ns, message.delay_ns)
-        # Counted from the receipt, so never early: the message was under way for some time.
-        self.due = now + max(0, self.deadline_ns - message.mark_ns)
+        # Counted from the receipt, so never early: the message was under way for some time. A start is newer than the
+        # mark of a busy process, and no mark reaches the deadline sooner than counted from it.
+        self.due = now + max(0, self.deadline_ns - max(message.mark_ns, message.start_ns))
         return self._armed_again(message)
 
     def _armed_again(self, message: m.Open) -> Said:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol, assert_never
 
 import grpc
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from engine import clock
-from engine.clock import SECOND
+from engine.clock import MILLISECOND, SECOND
 from services.common.logs import get_logger
+from services.game.link_metrics import LinkMetrics
 from services.game.livetime import LiveTime
 from services.wire import clock as wire
 from services.wire import clock_messages as m
@@ -26,6 +28,9 @@ WELCOME_MAX_NS: Final = 3 * SECOND
 LOST_NS: Final = 1 * SECOND
 """Longer than this without a session is worth an incident."""
 WATCH_SECONDS: Final = 0.25
+HEARD_OUT_NS: Final = 250 * MILLISECOND
+"""A probe is answered after so long even if its deadline has not been lived through."""
+HEAR_AGAIN_NS: Final = MILLISECOND // 2
 RETRY_SECONDS_MIN: Final = 0.05
 RETRY_SECONDS_MAX: Final = 0.5
 OUTBOX_MAX: Final = 100_000
@@ -87,40 +92,6 @@ class _Governed:
     verdict: m.Verdict | None = None
 
 
-class LinkMetrics:
-    """What an operator sees of listening and judging, from the game's side."""
-
-    def __init__(self, registry: CollectorRegistry, live: LiveTime, held: Callable[[], int]) -> None:
-        prefix = "spectacular_bid_game"
-        self.attached = Gauge(
-            f"{prefix}_clock_attached", "1 while a clock governs this process.", registry=registry
-        )
-        self.sessions = Counter(
-            f"{prefix}_clock_sessions", "Sessions a clock has accepted.", registry=registry
-        )
-        self.verdict_seconds = Histogram(
-            f"{prefix}_verdict_seconds",
-            "Live time from reading a command to its verdict.",
-            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
-            registry=registry,
-        )
-        stretches = Histogram(
-            f"{prefix}_busy_stretch_seconds",
-            "Stretches over 10 ms without an idle instant of the loop; over 50 ms they are credited.",
-            buckets=(0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
-            registry=registry,
-        )
-        live.observe_stretch = lambda nanoseconds: stretches.observe(nanoseconds / SECOND)
-        gaps = Gauge(
-            f"{prefix}_gap_seconds", "All time this process was not provably listening.", registry=registry
-        )
-        gaps.set_function(lambda: live.gap_total_ns / SECOND)
-        pending = Gauge(
-            f"{prefix}_held_commands", "Commands heard whose effect is not committed.", registry=registry
-        )
-        pending.set_function(held)
-
-
 class ClockLink:
     """Keeps one session to the clock and remembers what the next one needs.
 
@@ -149,6 +120,9 @@ class ClockLink:
         self.on_regained: Callable[[int, int, int, int], None] = lambda *_: None
         """Told from when to when, on the kernel clock, there was no session, and how many decisions were open and
         commands held, after more than a second without one."""
+        self.later: Callable[[float, Callable[[], None]], object] = lambda seconds, call: (
+            asyncio.get_running_loop().call_later(seconds, call)
+        )
         self._lost_at: int | None = None
         self._address = address
         self._secret = secret
@@ -409,12 +383,24 @@ class ClockLink:
                 self._metrics.verdict_seconds.observe(max(0, waited) / SECOND)
                 listener.on_verdict(message)
             case m.Probe():
-                # Read after the commands that came before it on other streams: they carry this mark at most.
-                listener.on_probe(message, self._live.mark())
+                self._hear_out(message, self._live.raw() + HEARD_OUT_NS)
             case m.Timeout():
                 listener.on_timeout(message)
             case _:
                 assert_never(message)
+
+    def _hear_out(self, probe: m.Probe, until_raw: int) -> None:
+        """Hands a probe on once its deadline has been lived through: an earlier answer would only be asked for again."""
+        governed = self._governed(probe.key.match_id, probe.key.fence)
+        if governed is None or governed.opened is None or governed.opened.key != probe.key:
+            return
+        mark = self._live.mark()
+        if mark >= probe.deadline_ns or self._live.raw() >= until_raw:
+            # Taken after the commands that came before now on other streams: they carry this mark at most.
+            governed.listener.on_probe(probe, mark)
+        else:
+            wait = min(max(HEAR_AGAIN_NS, probe.deadline_ns - self._live.soon()), HEARD_OUT_NS)
+            self.later(wait / SECOND, partial(self._hear_out, probe, until_raw))
 
     def _settle_resume(self, governed: _Governed, opened: m.Open, armed: m.Armed) -> None:
         """The clock has worked out what a resume costs; another clock is told the result, not the question."""
