@@ -1,6 +1,6 @@
 """What pairing costs and how good it is, beside two simple rules, in virtual time.
 
-`python -m tests.bench.matchmaking [--quick]`. Times are processor time of one core, so other work on the machine
+`python -m tests.bench.matchmaking [--quick] [cost|bound|rush|circle ...]`. Times are processor time of one core, so other work on the machine
 disturbs them little. The population is described in `tests/bench/matchmaking_world.py`.
 """
 
@@ -27,8 +27,10 @@ SEED: Final = 20
 RUSH: Final = Scenario(80_000, 10_000, 200.0, 0.0, (120.0, 360.0), seconds=300)
 CIRCLE: Final = Scenario(40, 0, 0.0, 20.0, (120.0, 360.0), seconds=2 * 3600)
 
-PASSES: Final = {1_000: 100, 10_000: 100, 50_000: 20}
+PASSES: Final = {1_000: 200, 10_000: 60, 50_000: 12}
 """Passes measured at each number of waiting players."""
+CROWDS: Final = 4
+"""Different crowds at each number; passes go round them."""
 
 
 def at(values: Sequence[float], percent: float) -> float:
@@ -80,16 +82,17 @@ def cost(console: Console, *, quick: bool) -> None:
         table.add_column(column, justify="right")
     for size, passes in PASSES.items():
         row = []
+        crowds = [waiting(size, SEED + number) for number in range(CROWDS)]
+        wanted = max(CROWDS, passes // 10) if quick else passes
         for name, rule in RULES.items():
             # The simple rules are here for comparison only, and need not be known as exactly.
-            times = passes if name == "ours" else min(passes, 10)
-            times = max(3, times // 10) if quick else times
-            spent = [timed(rule, waiting(size, SEED + number)) * 1000 for number in range(times)]
+            times = wanted if name == "ours" else CROWDS
+            spent = [timed(rule, crowds[number % CROWDS]) * 1000 for number in range(times)]
             row.append(f"{at(spent, 50):,.1f} / {at(spent, 99):,.1f}")
-        table.add_row(f"{size:,}", str(max(3, passes // 10) if quick else passes), *row)
+        table.add_row(f"{size:,}", str(wanted), *row)
     for what, crowd in (("10,000 whom nobody fits, and 40", stuck), ("10,000 who all want stronger", picky)):
-        spent = [timed(RULES["ours"], crowd(10_000, SEED + number)) * 1000 for number in range(3)]
-        table.add_row(what, "3", f"{at(spent, 50):,.1f} / {at(spent, 99):,.1f}", "", "")
+        spent = [timed(RULES["ours"], crowd(10_000, SEED + number)) * 1000 for number in range(2)]
+        table.add_row(what, "2", f"{at(spent, 50):,.1f} / {at(spent, 99):,.1f}", "", "")
     console.print(table)
 
 
@@ -106,7 +109,7 @@ def bound(console: Console, *, quick: bool) -> None:
         "best takes",
     ):
         table.add_column(column, justify="right")
-    for size, crowds in ((150, 50), (300, 20), (1_000, 3)):
+    for size, crowds in ((150, 50), (300, 20), (1_000, 2)):
         ratios, pairs, apart, spent = [], [0, 0], [0.0, 0.0], 0.0
         for number in range(max(2, crowds // 10) if quick else crowds):
             crowd = waiting(size, SEED + number)
@@ -158,22 +161,38 @@ def _row(report: Report) -> tuple[str, ...]:
     )
 
 
+def rush(console: Console, *, quick: bool) -> None:
+    """Many wait, and many come."""
+    scenario = replace(RUSH, seconds=RUSH.seconds // (10 if quick else 1))
+    course(
+        console,
+        f"10,000 waiting, then 200 arrivals a second: {scenario.seconds} s, a pass each 0.2 s",
+        scenario,
+    )
+
+
+def circle(console: Console, *, quick: bool) -> None:
+    """Few, always the same."""
+    scenario = replace(CIRCLE, seconds=CIRCLE.seconds // (10 if quick else 1))
+    minutes = scenario.seconds // 60
+    course(console, f"A circle of {scenario.players} who play again and again: {minutes} min", scenario)
+
+
+PARTS: Final = {"cost": cost, "bound": bound, "rush": rush, "circle": circle}
+
+
 def main() -> None:
-    """Every table."""
+    """Every table, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the passes and of the virtual time")
-    quick = parser.parse_args().quick
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all when none is named")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     console = Console(width=150)
     console.print(f"Exactly up to {EXACT_MAX} waiting; three figures are p50 / p90 / p99.\n")
-    cost(console, quick=quick)
-    bound(console, quick=quick)
-    shorter = 10 if quick else 1
-    rush = replace(RUSH, seconds=RUSH.seconds // shorter)
-    course(console, f"10,000 waiting, then 200 arrivals a second: {rush.seconds} s, a pass each 0.2 s", rush)
-    circle = replace(CIRCLE, seconds=CIRCLE.seconds // shorter)
-    course(
-        console, f"A circle of {circle.players} who play again and again: {circle.seconds // 60} min", circle
-    )
+    for name in options.parts or PARTS:
+        PARTS[name](console, quick=options.quick)
 
 
 if __name__ == "__main__":
