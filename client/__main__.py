@@ -17,7 +17,8 @@ from client.bots.account import HEADER, Account, seats, verdict
 from client.errors import ClientError
 from client.hotseat import sit_down
 from client.session import RATED, Client
-from engine.outcome import Cause
+from client.wire import outcome_from_pb
+from client.words import Pauses, short_reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -116,12 +117,12 @@ def watch(
     """Follow a match, one line a round."""
 
     async def work(client: Client) -> None:
-        account = Account()
+        account, pauses = Account(), Pauses()
         async with client.play(match_id) as match:
             async for news in match:
                 if news.snapshot:
                     console.print(f"{seats(news.table)}\n{HEADER}", markup=False)
-                for line in account.lines(news):
+                for line in (*pauses.lines(news), *account.lines(news)):
                     console.print(line, markup=False)
         console.print(verdict(match.table), markup=False)
 
@@ -199,9 +200,9 @@ def _waiting_line(facts: Waiting) -> str:
 def _finished_line(finished: FinishedMatch) -> Any:
     when = finished.ended_at.ToDatetime().strftime("%Y-%m-%d %H:%M")
     points = f"{finished.balances.north}:{finished.balances.south}"
-    cause = list(Cause)[finished.outcome.cause - 1] if finished.outcome.cause else "?"
+    how = short_reason(outcome_from_pb(finished.outcome)) if finished.outcome.cause else "?"
     return escape(
-        f"{when}  {finished.north.name} - {finished.south.name}  {points}  {cause}  {finished.match_id}"
+        f"{when}  {finished.north.name} - {finished.south.name}  {points}  {how}  {finished.match_id}"
     )
 
 

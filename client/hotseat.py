@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from client.bots.account import minutes, verdict
 from client.bots.greedy import count_after
 from client.errors import Refused
+from client.words import Pauses
 from engine.command import Accept, Bid, Continue, Decline, Draw, Pass, Play, Resign, Start
 from engine.seats import NORTH, SOUTH
 
@@ -26,27 +27,59 @@ _RAISES_SHOWN = 6
 
 
 async def sit_down(client: Client, handle: MatchHandle, console: Console) -> None:
-    """Play a match to its end with a person who types numbers."""
+    """Play a match to its end with a person who types numbers. What happens is told while they think, too."""
     async with client.play(handle) as match:
-        async for table in match.questions(lambda news: _tell(news, console)):
-            await _answer(match, table, handle.seat, console)
-    console.print(verdict(match.table), markup=False)
+        news = asyncio.Event()
+        reading = asyncio.create_task(_read(match, console, news))
+        answered = 0
+        try:
+            while not reading.done():
+                await news.wait()
+                news.clear()
+                table = match.table
+                if not reading.done() and table.asks_me and table.prompt.decision_id != answered:
+                    answered = table.prompt.decision_id
+                    if not await _answer(match, table, handle.seat, console):
+                        # Asked again at once: nothing has changed that would bring news.
+                        answered = 0
+                        news.set()
+            await reading
+        finally:
+            reading.cancel()
 
 
-async def _answer(match: MatchStream, table: TableState, seat: Seat, console: Console) -> None:
+async def _read(match: MatchStream, console: Console, heard: asyncio.Event) -> None:
+    """Tells of everything, to the end of the match; `heard` is set with each news and at the end."""
+    pauses = Pauses()
+    try:
+        async for news in match:
+            _tell(news, console, pauses)
+            heard.set()
+        console.print(verdict(match.table), markup=False)
+    finally:
+        heard.set()
+
+
+async def _answer(match: MatchStream, table: TableState, seat: Seat, console: Console) -> bool:
+    """Have one question answered; False when what a person typed was refused."""
     choices = options(table, seat)
-    if len(choices) == 1 and not table.prompt.legal.plays:
-        # Nothing to decide: pressing Start and Continue, drawing and passing are done for the player.
-        command = choices[0][1]
-    else:
+    typed = len(choices) != 1 or bool(table.prompt.legal.plays)
+    if typed:
         console.print("\n".join(picture(table, seat)), markup=False)
         for number, (text, _) in enumerate(choices, 1):
             console.print(f"  {number:>2}  {text}", markup=False)
         command = await _chosen(choices, seat, console)
+    else:
+        # Nothing to decide: pressing Start and Continue, drawing and passing are done for the player.
+        command = choices[0][1]
+    if match.table.outcome is not None:
+        return True  # it ended while they were thinking
     try:
-        await match.submit(command)
+        await match.submit(command, decision_id=table.prompt.decision_id)
     except Refused as refusal:
         console.print(f"Refused: {refusal.message}", markup=False)
+        return not typed
+    return True
 
 
 async def _chosen(choices: list[Choice], seat: Seat, console: Console) -> Command:
@@ -101,8 +134,10 @@ def picture(table: TableState, seat: Seat) -> list[str]:
     ]
 
 
-def _tell(news: News, console: Console) -> None:
-    """What the other seat did, and points, as they happen."""
+def _tell(news: News, console: Console, pauses: Pauses) -> None:
+    """What the other seat did, points, and pauses of the service, as they happen."""
+    for line in pauses.lines(news):
+        console.print(line, markup=False)
     for event in news.events:
         match event.WhichOneof("kind"):
             case "tile_placed":

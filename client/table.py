@@ -73,6 +73,8 @@ class Clock:
     """Of the running decision."""
     remaining_ms: int
     """Delay and bank together."""
+    credited_ms: int = 0
+    """Time of this decision that was lost to faults of the service and is not charged."""
     as_of: float = field(compare=False, default=0.0)
     """When it was received, on this machine's monotonic clock, in seconds."""
 

@@ -154,6 +154,7 @@ def prompt_from_pb(prompt: table_pb2.Prompt, now: float) -> Prompt:
             banks_ms=BySeat(clock.north_bank_ms, clock.south_bank_ms),
             delay_left_ms=clock.delay_left_ms,
             remaining_ms=clock.remaining_ms,
+            credited_ms=clock.credited_ms,
             as_of=now,
         ),
         phase=_known(_PHASES, prompt.phase, "phase"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from client.wire import outcome_from_pb, some_seat_from_pb, tile_from_pb
+from client.words import why_nobody_won
 from engine.outcome import Cause, Outcome
 from engine.seats import NORTH, SOUTH, BySeat, Seat
 
@@ -142,8 +143,8 @@ def verdict(table: TableState) -> str:
     assert table.outcome is not None, "the match is over"
     outcome, players = table.outcome, table.players
     if outcome.winner is None:
-        why = f" ({outcome.detail.replace('_', ' ')})" if outcome.detail else ""
-        return f"The match is {outcome.cause}{why}: nobody wins, nothing is rated."
+        why = why_nobody_won(outcome)
+        return f"The match is {outcome.cause}{f': {why}' if why else ''}. Nobody wins, nothing is rated."
     winner, loser = players[outcome.winner].name, players[outcome.winner.opponent].name
     how = {
         Cause.BALANCE: f"{loser} has no points left",

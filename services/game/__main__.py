@@ -17,6 +17,7 @@ from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, new_event_loop
 from services.game.massloss import MassLoss
 from services.game.ownership import Lease
+from services.game.pauses import Pauses
 from services.game.placement_client import PlacementLink
 from services.game.rooms import Rooms
 from services.game.rpc import MatchServicer
@@ -90,6 +91,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                     (lease.run(), "lease"),
                     (gaps.run(host.pool), "gaps"),
                     (mass_loss.run(), "mass loss"),
+                    (Pauses(livetime, rooms).run(), "pauses"),
                     (_leave_when_lost(lease, host), "lost lease"),
                 )
             ]

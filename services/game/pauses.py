@@ -1,0 +1,44 @@
+"""Tells the players at every table of a pause that was not charged, without making the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from engine.clock import MILLISECOND
+from services.game.livetime import LiveTime
+from services.game.rooms import Rooms
+
+LOOK_SECONDS: Final = 0.25
+TOLD_NS: Final = 500 * MILLISECOND
+"""Shorter pauses change no countdown that anybody could read; they are told with the next question."""
+AT_ONCE: Final = 32
+"""Tables told in one turn of the loop: telling all of them at once would be a pause, too."""
+BETWEEN_SECONDS: Final = 0.01
+
+
+class Pauses:
+    """Puts the questions of all tables anew when their time has stood still."""
+
+    def __init__(self, livetime: LiveTime, rooms: Rooms) -> None:
+        self._livetime = livetime
+        self._rooms = rooms
+        self._told_ns = livetime.gap_total_ns
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Tells of what has come since the last time, if it is enough."""
+        total_ns = self._livetime.gap_total_ns
+        if total_ns - self._told_ns < TOLD_NS:
+            return
+        self._told_ns = total_ns
+        waiting = [room for room in self._rooms.live() if room.left() is not None]
+        for first in range(0, len(waiting), AT_ONCE):
+            for room in waiting[first : first + AT_ONCE]:
+                room.listeners.announce()
+            await asyncio.sleep(BETWEEN_SECONDS)
