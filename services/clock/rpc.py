@@ -128,6 +128,8 @@ class ClockRpc(ClockServiceServicer):
                     await self._empty.wait()
         for outbox in self._outboxes.values():
             outbox.end()
+        for name in list(self._attached):
+            self._tell_lost(name, "this clock stops")
         self._watchers.end()
 
     async def _listen(self, name: str, requests: AsyncIterator[pb.GovernRequest], peer: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -16,26 +14,12 @@ from engine.command import Resign
 from engine.seats import NORTH
 from services.ops.__main__ import app
 from spectacularbid.match.v1 import table_pb2
+from tests.integration.operators import WHO, ops
 from tests.integration.test_takeover import explained
 from tests.seats import Table, eventually
 from tests.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-WHO = ("--author", "ada", "--reason", "switch 3 was down")
-
-
-async def ops(made: Stack, *arguments: str, status: int = 0) -> str:
-    """Runs the command as an operator would; what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.ops", "incident", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": made.database_url, "COLUMNS": "200"},
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == status, out.decode()
-    return out.decode().strip()
 
 
 async def is_over(table: Table) -> bool:

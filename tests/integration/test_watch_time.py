@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_declarations import WHO, ops
+from tests.integration.operators import WHO, ops
 from tests.processes import SECONDS_MAX, Process, running
 from tests.seats import Table
 from tests.stack import PREFIX, SECRET, Stack, time_control
