@@ -20,7 +20,7 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import play
-from tests.integration.test_declarations import WHO, ops
+from tests.integration.operators import WHO, ops
 from tests.integration.timing import (
     FORCED,
     near_the_deadline,
