@@ -14,8 +14,7 @@ from engine.command import Resign
 from engine.seats import NORTH
 from services.ops.__main__ import app
 from spectacularbid.match.v1 import table_pb2
-from tests.integration.operators import WHO, ops
-from tests.integration.test_takeover import explained
+from tests.integration.operators import WHO, explained, ops
 from tests.seats import Table, eventually
 from tests.stack import Stack
 
