@@ -15,9 +15,6 @@ NUMBERS = re.compile(r"[Ss]cenarios? (\d+(?:(?:, | and |, and )\d+)*)")
 CASE = re.compile(r"FC-(\d+)")
 
 PARTLY: dict[int, str] = {
-    35: "several takeovers of one decision against the clock alone; with whole processes in the simulation",
-    38: "below the cap with real processes; the outage that is too long in virtual time",
-    41: "the void after a hold of 60 s in the clock and in the simulation: no test waits a minute for a real one",
     45: "as many commands a second as three processes on this machine can send beside the services",
     49: "the size that a test run can bear; `make sim SEEDS=100000` is the whole of it",
 }
