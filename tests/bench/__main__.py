@@ -10,6 +10,7 @@ PARTS: Final = {
     "engine": "the rules alone, beside another domino package",
     "clock": "lateness of timeouts and cost of verdicts",
     "stack": "durable commands through all services",
+    "lateness": "losses on time with 10,000 clocks armed, under load",
 }
 
 

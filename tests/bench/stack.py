@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,10 +63,17 @@ def answer(prompt: table_pb2.Prompt) -> pb.Command | None:
     return None
 
 
+Pace = Callable[[], Awaitable[None]]
+
+
 async def play(
-    stub: match_service_pb2_grpc.MatchServiceStub, token: str, match_id: str, tally: Tally
+    stub: match_service_pb2_grpc.MatchServiceStub,
+    token: str,
+    match_id: str,
+    tally: Tally,
+    pace: Pace | None = None,
 ) -> None:
-    """Plays one seat to the end of the match."""
+    """Plays one seat to the end of the match; each command waits for its turn in `pace`."""
     outbox: asyncio.Queue[pb.PlayRequest] = asyncio.Queue()
     sent: dict[str, float] = {}
     answered = 0
@@ -90,13 +97,15 @@ async def play(
         command = answer(prompt) if prompt.decision_id > answered else None
         if command is not None:
             answered = prompt.decision_id
+            if pace is not None:
+                await pace()
             request_id = uuid.uuid4().hex
             sent[request_id] = time.perf_counter()
             submit = pb.SubmitRequest(request_id=request_id, decision_id=prompt.decision_id, command=command)
             outbox.put_nowait(pb.PlayRequest(submit=submit))
 
 
-async def keep_playing(made: Stack, number: int, tally: Tally) -> None:
+async def keep_playing(made: Stack, number: int | str, tally: Tally, pace: Pace | None = None) -> None:
     """Two players who play match after match."""
     north, south = f"bench-{number}-north", f"bench-{number}-south"
     tokens = {name: made.token(name) for name in (north, south)}
@@ -110,7 +119,7 @@ async def keep_playing(made: Stack, number: int, tally: Tally) -> None:
                 request, metadata=(("authorization", f"Bearer {tokens[north]}"),)
             )
             await asyncio.gather(
-                *(play(stub, tokens[name], created.match_id, tally) for name in (north, south))
+                *(play(stub, tokens[name], created.match_id, tally, pace) for name in (north, south))
             )
 
 
