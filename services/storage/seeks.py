@@ -133,10 +133,7 @@ async def open_seek(
         if live is not None:
             await connection.execute("delete from seek where player_id = $1", player.player_id)
             return live
-        if known.replaces:
-            await _remember_replaced(connection, player.player_id, known)
-        elif known.since is not None:
-            await connection.execute("delete from seek_memory where player_id = $1", player.player_id)
+        await _replace_others(connection, player.player_id, request_id, known.other)
         return Opened(
             strength=await strength_of(connection, player.player_id),
             waited_ns=max(0, waited // timedelta(microseconds=1) * 1000),
@@ -151,9 +148,8 @@ class _Known:
     since: datetime | None = None
     """When the waiting began that is gone on with."""
     ended: Ended | None = None
-    older: asyncpg.Record | None = None
-    replaces: bool = False
-    """Whether the open seek is another one."""
+    other: asyncpg.Record | None = None
+    """An open seek under another name."""
 
 
 async def _known(connection: Connection, player_id: str, request_id: str, pool: PoolName) -> _Known:
@@ -163,7 +159,7 @@ async def _known(connection: Connection, player_id: str, request_id: str, pool: 
     )
     if older is not None and older["request_id"] == request_id:
         return _Known(since=older["since"] if older["pool"] == pool else None)
-    replaces = older is not None and older["request_id"] is not None
+    other = None if older is None or older["request_id"] is None else older
     past = await connection.fetchrow(
         """
         select pool, since, how from seek_memory
@@ -174,33 +170,47 @@ async def _known(connection: Connection, player_id: str, request_id: str, pool: 
         MEMORY,
     )
     if past is None:
-        return _Known(older=older, replaces=replaces)
+        return _Known(other=other)
     if past["how"] != "lost":
         return _Known(ended=Ended(past["how"]))
-    return _Known(since=past["since"] if past["pool"] == pool else None, older=older, replaces=replaces)
+    return _Known(since=past["since"] if past["pool"] == pool else None, other=other)
 
 
-async def _remember_replaced(connection: Connection, player_id: str, known: _Known) -> None:
-    assert known.older is not None
+_SAME = """
+    on conflict (player_id, request_id) do update
+    set pool = excluded.pool, since = excluded.since, how = excluded.how, ended_at = excluded.ended_at
+"""
+
+
+async def _replace_others(
+    connection: Connection, player_id: str, request_id: str, other: asyncpg.Record | None
+) -> None:
+    # Also those whose streams were lost: coming again, they must not push out what was opened after them.
     await connection.execute(
         """
-        insert into seek_memory (player_id, request_id, pool, since, how) values ($1, $2, $3, $4, 'replaced')
-        on conflict (player_id) do update
-        set request_id = excluded.request_id, pool = excluded.pool, since = excluded.since, how = excluded.how,
-            ended_at = excluded.ended_at
+        with back as (delete from seek_memory where player_id = $1 and request_id = $2)
+        update seek_memory set how = 'replaced', ended_at = clock_timestamp()
+        where player_id = $1 and request_id <> $2 and how = 'lost'
         """,
         player_id,
-        *known.older.values(),
+        request_id,
     )
+    if other is not None:
+        await connection.execute(
+            f"""
+            insert into seek_memory (player_id, request_id, pool, since, how) values ($1, $2, $3, $4, 'replaced')
+            {_SAME}
+            """,  # noqa: S608 - a constant
+            player_id,
+            *other.values(),
+        )
 
 
-_REMEMBER = """
+_REMEMBER = f"""
     insert into seek_memory (player_id, request_id, pool, since, how)
-    select player_id, request_id, pool, since, '{how}' from gone where request_id is not null
-    on conflict (player_id) do update
-    set request_id = excluded.request_id, pool = excluded.pool, since = excluded.since, how = excluded.how,
-        ended_at = excluded.ended_at
-"""
+    select player_id, request_id, pool, since, '{{how}}' from gone where request_id is not null
+    {_SAME}
+"""  # noqa: S608 - a constant
 
 
 async def lose_seeks(connection: Connection, seek_ids: Sequence[UUID]) -> None:
@@ -243,9 +253,12 @@ async def cancel_lost(connection: Connection, player_id: str) -> bool:
     return bool(
         await connection.fetchval(
             """
-            update seek_memory set how = 'cancelled'
-            where player_id = $1 and how = 'lost' and ended_at > clock_timestamp() - $2::interval
-            returning true
+            with cancelled as (
+                update seek_memory set how = 'cancelled', ended_at = clock_timestamp()
+                where player_id = $1 and how = 'lost' and ended_at > clock_timestamp() - $2::interval
+                returning true
+            )
+            select exists (select from cancelled)
             """,
             player_id,
             MEMORY,

@@ -5,15 +5,16 @@
 -- What the client calls its seek: coming again under this name, it goes on waiting. Null: made by an older release.
 alter table seek add column request_id text;
 
--- The last seek of a player that ended without a match, one a player. Nobody is paired through it: `lost` can be taken
--- up again under its name and keeps its waiting time; the others say that it is over.
+-- Seeks that ended without a match, for a minute. Nobody is paired through them: one that was `lost` can be taken up
+-- again under its name and keeps its waiting time; the others are over.
 create table seek_memory (
-    player_id text primary key references player,
+    player_id text not null references player,
     request_id text not null,
     pool text not null check (pool in ('rated', 'casual')),
     since timestamptz not null,
     how text not null check (how in ('lost', 'cancelled', 'replaced')),
-    ended_at timestamptz not null default clock_timestamp()
+    ended_at timestamptz not null default clock_timestamp(),
+    primary key (player_id, request_id)
 );
 create index seek_memory_age on seek_memory (ended_at);
 

@@ -35,8 +35,8 @@ async def lost(house: House, seek: Seek, name: str) -> None:
         return bool(
             await house.pool.fetchval(
                 """
-                select how = 'lost' from seek_memory
-                where player_id = $1 and not exists (select from seek where player_id = $1)
+                select exists (select from seek_memory where player_id = $1 and how = 'lost')
+                   and not exists (select from seek where player_id = $1)
                 """,
                 f"player-{name}",
             )
@@ -214,6 +214,25 @@ async def test_a_replaced_seek_does_not_push_out_the_newer_one(house: House) -> 
     assert (await ann.seek(request_id="older").failed())[:2] == REPLACED
     await newer.is_waiting()
     assert await since(house, "ann") == began
+
+
+async def test_a_lost_seek_does_not_push_out_one_that_was_opened_meanwhile(house: House) -> None:
+    """One device is in a tunnel; the player seeks on another and cancels there. Out of the tunnel, the first device
+    comes again by itself: nobody seeks for her behind her back."""
+    await house.start()
+    ann = house.player("ann")
+    tunnel = ann.seek(request_id="tunnel")
+    await tunnel.is_waiting()
+    await lost(house, tunnel, "ann")
+    other = ann.seek(request_id="other")
+    await other.is_waiting()
+    assert (await ann.seek(request_id="tunnel").failed())[:2] == REPLACED
+    await other.is_waiting()
+    await ann.cancel()
+    assert (await other.failed())[:2] == CANCELLED
+    assert (await ann.seek(request_id="tunnel").failed())[:2] == REPLACED
+    assert (await ann.seek(request_id="other").failed())[:2] == CANCELLED
+    assert await house.pool.fetchval("select count(*) from seek") == 0
 
 
 async def test_a_matched_seek_is_answered_with_its_match_and_not_opened_again(open_house: House) -> None:
