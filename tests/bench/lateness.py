@@ -292,8 +292,8 @@ def _mean_ms(series: str, before: dict[str, float], after: dict[str, float]) -> 
     return seconds / count * 1000 if count else 0.0
 
 
-async def measure(options: argparse.Namespace, console: Console) -> Table:
-    """The table of results."""
+async def measure(options: argparse.Namespace, console: Console) -> list[Level]:
+    """All levels, one after the other."""
     levels = [Level(name) for name in options.levels]
     with (
         tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as folder,
@@ -313,45 +313,49 @@ async def measure(options: argparse.Namespace, console: Console) -> Table:
                 await bench.collect(levels)
             if found := await bench.early():
                 raise SystemExit(f"{found} losses were proven before their deadline")
-    return table_of(options, levels)
+    return levels
 
 
-def table_of(options: argparse.Namespace, levels: list[Level]) -> Table:
-    """All levels."""
-    table = Table(
-        title=f"Losses on time, {options.armed:,} more clocks armed: milliseconds from deadline to commit",
-        caption="gaps: seconds in which the process stood still (credited to all)",
+def lateness_of(levels: list[Level], armed: int) -> Table:
+    """How late the losses were."""
+    table = _table(
+        f"Losses on time, {armed:,} more clocks armed: milliseconds from deadline to commit",
+        ("bots", "commands/s", "losses", "p50", "p99", "max", "early"),
     )
-    columns = (
-        "bots",
-        "commands/s",
-        "answer p50",
-        "game CPU",
-        "losses",
-        "late p50",
-        "p99",
-        "max",
-        "early",
-        "gaps",
-    )
-    for column in (*columns, *(f"{name} mean" for name in PARTS)):
-        table.add_column(column, justify="right")
     for level in levels:
-        late = sorted(level.late_ns)
-        at = [
-            late[min(len(late) - 1, int(len(late) * share))] / MILLISECOND for share in (0.5, 0.99, 1) if late
-        ]
+        late = sorted(level.late_ns) or [0]
+        at = [late[min(len(late) - 1, int(len(late) * share))] / MILLISECOND for share in (0.5, 0.99, 1)]
         table.add_row(
             level.name,
             f"{level.commands:,}",
+            f"{len(level.late_ns):,}",
+            *(f"{ms:.1f}" for ms in at),
+            str(sum(1 for ns in late if ns < 0)),
+        )
+    return table
+
+
+def causes_of(levels: list[Level]) -> Table:
+    """What made them so."""
+    table = _table(
+        "Meanwhile: means in milliseconds; gaps are seconds in which the game process stood still",
+        ("bots", "answer p50", "game CPU", "gaps", *PARTS),
+    )
+    for level in levels:
+        table.add_row(
+            level.name,
             f"{level.took_ms:.1f}" if level.commands else "",
             f"{level.cpu:.0%}",
-            f"{len(late):,}",
-            *(f"{ms:.1f}" for ms in at or (float("nan"),) * 3),
-            str(sum(1 for ns in late if ns < 0)),
             f"{level.gaps:.2f}",
             *(f"{mean:.1f}" for mean in level.parts.values()),
         )
+    return table
+
+
+def _table(title: str, columns: tuple[str, ...]) -> Table:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column, justify="right")
     return table
 
 
@@ -367,7 +371,8 @@ def main() -> None:
     console.print(
         f"services, PostgreSQL and load share {os.cpu_count()} cores; load before: {os.getloadavg()[0]:.1f}"
     )
-    console.print(asyncio.run(measure(options, console)))
+    levels = asyncio.run(measure(options, console))
+    console.print(lateness_of(levels, options.armed), causes_of(levels))
 
 
 if __name__ == "__main__":
