@@ -368,7 +368,7 @@ class ListeningProcess(Process):
     def _went_on(self) -> None:
         if self._pause_raw is not None:
             size = self.kernel.read(self.world.now) - self._pause_raw
-            if size > THRESHOLD_NS and self._hold_raw is None:
+            if (size > THRESHOLD_NS and self._hold_raw is None) or size < 0:
                 self.true_gap += size
             self._pause_raw = None
 
