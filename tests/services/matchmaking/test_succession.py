@@ -207,9 +207,11 @@ async def test_a_replaced_seek_does_not_push_out_the_newer_one(house: House) -> 
     ann = house.player("ann")
     older = ann.seek(request_id="older")
     await older.is_waiting()
+    began = await since(house, "ann")
     newer = ann.seek(request_id="newer")
     await newer.is_waiting()
     assert (await older.failed())[:2] == REPLACED
+    assert await since(house, "ann") > began
     began = await since(house, "ann")
     assert (await ann.seek(request_id="older").failed())[:2] == REPLACED
     await newer.is_waiting()
