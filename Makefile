@@ -59,7 +59,7 @@ chaos: setup ## break real processes, links and PostgreSQL under running matches
 long: setup ## outages of real minutes on real processes, at the limits of what is credited and held
 	$(BIN)/python -m pytest -m long -s tests/long
 
-bench: setup ## measure commands a second
+bench: setup ## measure commands a second, and how late losses on time are under load
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 bench-matchmaking: setup ## measure what pairing costs and how good it is, beside two simple rules, in virtual time
