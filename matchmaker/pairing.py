@@ -14,7 +14,7 @@ take the place of somebody who was worth less. When nobody can do either any mor
 And from these two follows that the matches of a large crowd are worth at least half of the best possible ones: a pair
 that both have better matches instead of is worth no more than these two together, since each of the two is worth at
 least the window of each of its players, and no pair is worth more than the sum of the windows. In practice they are
-worth more than 99 hundredths; docs/matchmaking.md has the figures.
+worth more than 98 hundredths; docs/matchmaking.md has the figures.
 """
 
 from __future__ import annotations
