@@ -159,6 +159,8 @@ class World:
 
     async def check(self) -> None:
         """Everything is decided, and the ladder is what it must be."""
+        # Once at least: an incident may have become known since the last look.
+        await self.look(self.connection)
         while await ladder.undecided(self.connection, after=0, limit=1):
             await self.look(self.connection)
         await self.learn_holds()
