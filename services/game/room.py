@@ -69,6 +69,7 @@ class Room:
         self._judgement: asyncio.Future[Judgement] | None = None
         self._decision: OpenDecision | None = None
         self._limit_at: float | None = None
+        self._limit_mark = 0  # the same in live time, which decides
         self._answering: Asked | None = None
         self._declared = False
         self._late_ns: int | None = None
@@ -237,9 +238,15 @@ class Room:
     async def _next(self) -> Message | None:
         """The next message; None when leaving, or when the start or continue limit is reached first (rule 7.2)."""
         while not self._inbox:
-            if self.leaving or not await self._inbox.changes(self._limit_at):
+            if self.leaving or (not await self._inbox.changes(self._limit_at) and self._limit_is_over()):
                 return None
         return self._inbox.pop()
+
+    def _limit_is_over(self) -> bool:
+        """Whether the players had all of it. While this process could not hear them, or has not yet, they had none."""
+        missing_ns = self._limit_mark - self._shell.livetime.mark()
+        self._limit_at = asyncio.get_running_loop().time() + max(missing_ns, clock.MILLISECOND) / clock.SECOND
+        return missing_ns <= 0 and not self._inbox
 
     async def _handle(self, message: Message) -> None:
         match message:
@@ -389,6 +396,7 @@ class Room:
             if resumed is not None:
                 limit_ns = limits.left_ns(limit_ns, resumed.waited_ns)
             self._limit_at = asyncio.get_running_loop().time() + limit_ns / clock.SECOND
+            self._limit_mark = self._shell.livetime.mark() + limit_ns
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)
             now = self._shell.livetime.starting()

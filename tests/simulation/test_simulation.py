@@ -6,13 +6,19 @@ every step), and the mutation check of all the others. `make sim SEEDS=20000` ru
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from engine.clock import MILLISECOND, SECOND
 from services.game import rooms
+from tests.simulation import simulation
 from tests.simulation.campaign import run_many, run_seed
 from tests.simulation.faults import FaultySimulation
-from tests.simulation.simulation import Switches
+from tests.simulation.matches import new_match
+from tests.simulation.simulation import Habits, Simulation, Switches
 from tests.simulation.switches import SWITCHES, SlowRoom
+from tests.simulation.world import EPOCH
 
 DEFAULT_SEEDS = 160
 WALL_SEEDS = (2, 12, 21, 26)
@@ -67,6 +73,28 @@ def test_a_rule_taken_away_is_found_out(switch: str) -> None:
     assert not run_seed(seed).violations
 
 
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "stopped"])
+def test_a_start_that_comes_while_nobody_listens_is_no_no_show(
+    busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7.2: a limit is time in which the service could hear the players, as a bank is."""
+
+    class Paused(Simulation):
+        """Both processes stand still when the limit for Start is reached."""
+
+        def plan(self) -> None:
+            self.truth.faultless, self.habits = False, Habits(absent=0.0)
+            for game in self.games.values():
+                self.world.at(EPOCH + 1500 * MILLISECOND, lambda game=game: game.pause(3 * SECOND, busy=busy))  # type: ignore[misc]
+
+    monkeypatch.setattr(
+        simulation,
+        "new_match",
+        lambda *given, **more: replace(new_match(*given, **more), start_limit_ns=3 * SECOND),
+    )
+    assert not Paused(1).run().violations
+
+
 def test_a_slow_line_alone_is_well() -> None:
     """Rule R5: what waits in line is nobody's time as long as probes wait behind it."""
     switches = Switches(patches={rooms: {"Room": SlowRoom}})
@@ -78,9 +106,9 @@ def test_wall_clocks_that_are_set_change_nothing(seed: int) -> None:
     """Invariant I22: the same world with hosts whose wall clocks step by seconds, hours and days, and without."""
     kept = []
     for steps in (True, False):
-        simulation = FaultySimulation(seed, wall_steps=steps)
-        assert not simulation.run().violations
-        tables = simulation.database.tables
+        faulty = FaultySimulation(seed, wall_steps=steps)
+        assert not faulty.run().violations
+        tables = faulty.database.tables
         touched = [(key[1], row) for key, row in tables.touched.items()]
         kept.append((tables.log, tables.outcome, tables.evidence, touched))
     assert kept[0] == kept[1]
