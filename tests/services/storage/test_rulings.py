@@ -233,6 +233,29 @@ async def test_a_decision_of_another_release_s_model_is_not_computed_again(conne
     await rule(connection, "reverse", first)
 
 
+async def test_each_decision_is_computed_again_with_the_model_it_was_made_with(
+    connection: Connection,
+) -> None:
+    """A ladder that has seen two models: a ruling changes neither which decision has which, nor its exactness."""
+    matches = [await put_result(connection, *pair) for pair in ("ab", "bc", "ca", "ab", "bc", "ca")]
+    await decide_all(connection)
+    old = "openskill-6.2 ThurstoneMostellerFull v1"
+    assert old != MODEL_VERSION
+    await connection.execute(
+        "update rating_decision set model_version = $1 where match_id = any($2::uuid[])",
+        old,
+        [match.match_id for match in matches[:3]],
+    )
+    await ladderaudit.repair(connection, "ada", "as if the first three had been decided by an older release")
+    assert (await ladderaudit.check(connection)).differences == []
+    await rule(connection, "reverse", matches[0])
+    assert (await ladderaudit.check(connection)).differences == []
+    rows = await connection.fetch(
+        "select model_version from rating_decision join match_outcome using (match_id) order by ended_no"
+    )
+    assert [row["model_version"] for row in rows] == [old] * 3 + [MODEL_VERSION] * 3
+
+
 async def waits(connection: Connection) -> None:
     """Until somebody waits for an advisory lock."""
     query = "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
