@@ -66,14 +66,15 @@ def until(what: str, true: Callable[[], bool]) -> None:
 
 
 class Running:
-    """A stack started from the command line, with its output in files beside its folder."""
+    """A stack started from the command line, with its output in files elsewhere."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, said: Path) -> None:
         self.process = process
         self.folder = folder
+        self._said = said
 
     def _text(self, name: str) -> str:
-        return (self.folder.parent / name).read_text("utf-8")
+        return (self._said / name).read_text("utf-8")
 
     @property
     def out(self) -> str:
@@ -105,10 +106,16 @@ def stack(tmp_path: Path, *arguments: str, folder: Path | None = None) -> Iterat
             start_new_session=True,
         )
     try:
-        yield Running(process, folder)
+        yield Running(process, folder, tmp_path)
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for one stack after the other, however the one before ended: only the first makes a database."""
+    return tmp_path_factory.mktemp("kept") / "data"
 
 
 def gone(members: set[Seen]) -> None:
@@ -160,8 +167,10 @@ def test_the_demonstration_plays_a_rated_match_and_leaves_nothing_behind(tmp_pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stack_that_is_asked_to_stop_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
-    with stack(tmp_path, "run", "--no-match") as running:
+def test_a_stack_that_is_asked_to_stop_stops_everything(
+    tmp_path: Path, kept: Path, number: signal.Signals
+) -> None:
+    with stack(tmp_path, "run", "--no-match", folder=kept) as running:
         running.serving()
         members = family(running.process.pid)
         assert len(members) >= 6
@@ -194,12 +203,13 @@ def test_a_stop_in_the_middle_of_the_start_leaves_nothing_behind(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["game", "clock", "matchmaking", "house-bot", "postgres"])
-def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, name: str) -> None:
+def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept: Path, name: str) -> None:
+    """And the next stack on the same folder starts, whatever had died."""
     signs = {
         "house-bot": "client.bots house",
         "postgres": "bin/postgres -D",
     }
-    with stack(tmp_path, "run", "--no-match") as running:
+    with stack(tmp_path, "run", "--no-match", folder=kept) as running:
         running.serving()
         members = family(running.process.pid)
         sign = signs.get(name, f"services.local.leash services.{name}")
@@ -238,13 +248,13 @@ def test_two_stacks_started_at_once_share_the_machine(tmp_path: Path) -> None:
         assert (one.wait(), other.wait()) == (0, 0)
 
 
-def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path) -> None:
+def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):  # somebody else has it: just as good
             taken.bind(("127.0.0.1", 7600))
             taken.listen()
-        with stack(tmp_path, "run", "--no-match") as running:
+        with stack(tmp_path, "run", "--no-match", folder=kept) as running:
             running.serving()
             found = re.search(r"port 7600 is taken: matchmaking uses (\d+) instead", running.out)
             assert found is not None, running.out
@@ -255,6 +265,6 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path) -> None:
             said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert (said.returncode, said.stderr) == (0, "")
             assert "Nobody has played a rated match yet." in said.stdout
-            kept = tmp_path / "spectacular-bid" / "identities.json"
-            assert kept.stat().st_mode & 0o777 == 0o600
-            assert f"127.0.0.1:{found[1]}" in json.loads(kept.read_text("utf-8"))
+            identities = tmp_path / "spectacular-bid" / "identities.json"
+            assert identities.stat().st_mode & 0o777 == 0o600
+            assert f"127.0.0.1:{found[1]}" in json.loads(identities.read_text("utf-8"))
