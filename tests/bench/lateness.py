@@ -59,7 +59,7 @@ PATIENCE_SECONDS: Final = 30.0
 WARMUP_SECONDS: Final = 3.0
 HANDS: Final = 6
 """Matches set up at once."""
-MARGIN: Final = 1.25
+MARGIN: Final = 1.4
 """How much longer the rest of the setup may take than its first matches promise."""
 
 
