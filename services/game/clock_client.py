@@ -15,7 +15,7 @@ from engine import clock
 from engine.clock import MILLISECOND, SECOND
 from services.common.logs import get_logger
 from services.game.link_metrics import LinkMetrics
-from services.game.livetime import LiveTime
+from services.game.livetime import QUIET_NS, LiveTime
 from services.wire import clock as wire
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
@@ -399,7 +399,13 @@ class ClockLink:
             # Taken after the commands that came before now on other streams: they carry this mark at most.
             governed.listener.on_probe(probe, mark)
         else:
-            wait = min(max(HEAR_AGAIN_NS, probe.deadline_ns - self._live.soon()), HEARD_OUT_NS)
+            again = HEAR_AGAIN_NS
+            if self._live.unheard_ns() > self.policy.stall_threshold_ns:
+                # Behind a stall, asking again within QUIET_NS would itself keep live time from going on. All probes do
+                # at the same instants, so that many of them wake the loop no more often than one.
+                again = 2 * QUIET_NS
+                again += -(self._live.raw() + again) % again
+            wait = min(max(again, probe.deadline_ns - self._live.soon()), HEARD_OUT_NS)
             self.later(wait / SECOND, partial(self._hear_out, probe, until_raw))
 
     def _settle_resume(self, governed: _Governed, opened: m.Open, armed: m.Armed) -> None:

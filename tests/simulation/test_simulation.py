@@ -45,6 +45,7 @@ FOUND_BY = {
 """For each rule taken away, a seed that finds it out."""
 
 FAILED_ONCE = {
+    99: "a process asked itself so often whether it had lived through a deadline that it never came to rest",
     344: "a timeout told again to the next owner could not be explained: its start was on another timeline",
     799: "the simulated kernel clock leapt, and the simulated selector did not look",
     971: "players were heard before their process knew which matches it owns",
