@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 
 from engine.clock import MILLISECOND, SECOND
-from services.game.livetime import LiveTime
+from services.game.livetime import QUIET_NS, LiveTime
 from services.wire import clock_messages as m
 from tests.services.clock.desk import Desk, only
 from tests.services.clock.engines import Room, new_link
 
 BUSY = 40 * MILLISECOND
+MICROSECOND = 1_000
 
 
 @pytest.mark.parametrize("cause", [m.OpenCause.NEW, m.OpenCause.REATTACH])
@@ -72,6 +74,25 @@ def test_a_probe_is_answered_when_its_deadline_has_been_lived_through() -> None:
     engine.live.idle(engine.now)
     engine.work(engine.now + MILLISECOND)
     assert engine.marks == [probe.deadline_ns + 3 * MILLISECOND]
+
+
+def test_probes_behind_a_stall_leave_the_loop_quiet_enough_to_be_found_idle() -> None:
+    """R3, I14: a gap ends in the first quiet moment after a stall; what waits for that must not put it off."""
+    engine = Engine()
+    rooms = [engine.room, *(Room(engine.link, engine.live, f"m{number}") for number in range(2, 9))]
+    opened = [room.open(bank_ms=0, delay_ms=30) for room in rooms]
+    engine.now += 300 * MILLISECOND  # a stall, and nothing has been idle since
+    for each in opened:
+        engine.probe(each)
+        engine.now += 170 * MICROSECOND
+    woken = set()
+    for _ in range(200):
+        engine.later.sort(key=lambda put_off: put_off[0])
+        at, call = engine.later.pop(0)
+        woken.add(at)
+        engine.now = at
+        call()
+    assert min(after - before for before, after in pairwise(sorted(woken))) > QUIET_NS
 
 
 def test_a_process_that_is_never_idle_answers_with_what_it_has() -> None:
