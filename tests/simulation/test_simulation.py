@@ -25,22 +25,20 @@ WALL_SEEDS = (2, 12, 21, 26)
 """Worlds in which matches change hands, are credited, and end in several ways."""
 
 FOUND_BY = {
-    **dict.fromkeys(("draw", "first_verdict", "gaps", "mark", "nonsense", "pump", "still_bank", "wall"), 1),
-    **dict.fromkeys(("credit", "dedupe", "free_commit", "told_first", "incidents", "evidence"), 1),
-    **dict.fromkeys(("idle_stamp", "one_client"), 2),
-    **dict.fromkeys(("pending", "reattach"), 4),
-    **dict.fromkeys(("probe_place", "reveal"), 5),
-    "probe": 3,
-    "floor": 13,
-    "attach_no": 16,
-    "fence": 21,
-    "limit": 50,
-    "read_back": 2,
-    "beat": 74,
-    "memory": 111,
-    "timeline": 111,
-    "watermark": 1,
-    "caps": 650,
+    **dict.fromkeys(("credit", "dedupe", "evidence", "first_verdict", "incidents", "nonsense", "pending"), 1),
+    **dict.fromkeys(("pump", "reattach", "still_bank", "told_first", "wall"), 1),
+    **dict.fromkeys(("draw", "free_commit", "gaps", "idle_stamp", "mark", "probe_place", "read_back"), 2),
+    **dict.fromkeys(("memory", "timeline"), 38),
+    "reveal": 5,
+    "one_client": 12,
+    "floor": 25,
+    "fence": 26,
+    "limit": 33,
+    "probe": 44,
+    "watermark": 133,
+    "attach_no": 192,
+    "beat": 481,
+    "caps": 961,
 }
 """For each rule taken away, a seed that finds it out."""
 
