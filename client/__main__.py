@@ -194,6 +194,10 @@ def _waiting_line(facts: Waiting) -> str:
     if facts.HasField("estimate"):
         half, most = (round(each / 1000) for each in (facts.estimate.median_ms, facts.estimate.most_ms))
         line += f"; of the last {facts.estimate.basis} half waited {half} s or less, nine of ten {most} s"
+    if facts.paused:
+        line += "; the pool is paused, nobody is paired"
+    if facts.announcement:
+        line += f"; {escape(facts.announcement)}"
     return f"{line} (Ctrl-C cancels)"
 
 

@@ -33,7 +33,7 @@ CASUAL: Final = matchmaking_service_pb2.POOL_CASUAL
 
 _SEEK_SILENCE_SECONDS: Final = 30.0
 # It may last many minutes: whoever asked decides what to do meanwhile.
-_NOT_WAITED_FOR: Final = frozenset({"SEEK_COOLDOWN"})
+_NOT_WAITED_FOR: Final = frozenset({"SEEK_COOLDOWN", "POOL_DRAINING"})
 _PAGE_SIZE: Final = 100
 
 
@@ -143,8 +143,9 @@ class Client:
         `request_id`. Who gives an own one can go on with a seek after a restart of the program, for a minute. A player
         who has a live match gets that one.
 
-        Raises CallError: SEEK_COOLDOWN when the player did not come to a match, with the time to wait in
-        `retry_after_seconds`; SEEK_CANCELLED and SEEK_REPLACED when another call ended the seek.
+        Raises CallError: SEEK_COOLDOWN when the player did not come to a match, and POOL_DRAINING while operators let
+        nobody in, with the time to wait in `retry_after_seconds`; SEEK_CANCELLED and SEEK_REPLACED when another call
+        ended the seek.
         """
         backoff = Backoff()
         request = matchmaking_service_pb2.SeekRequest(

@@ -39,6 +39,7 @@ from services.wire.commands import STATUS
 from spectacularbid.common.v1 import error_pb2
 from spectacularbid.identity.v1 import guest_service_pb2
 from spectacularbid.internal.clock.v1 import clock_service_pb2
+from spectacularbid.internal.operations.v1 import operations_service_pb2
 from spectacularbid.internal.placement.v1 import placement_service_pb2
 from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2, refusal_pb2
@@ -152,6 +153,7 @@ def test_the_services_are_those_of_the_protos() -> None:
         guest_service_pb2,
         match_service_pb2,
         placement_service_pb2,
+        operations_service_pb2,
         clock_service_pb2,
     )
     found = {}

@@ -24,6 +24,8 @@ from services.common.metrics import RpcMetrics
 from services.storage.pool import TRANSIENT
 
 OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
+OPERATOR_ROLE = "operator"
+"""What `roles` of a token must contain for the calls of operators."""
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[[Any, Context], Any]
@@ -64,6 +66,26 @@ class SecretGate:
                 grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID", "the internal secret is missing or wrong"
             )
         return None
+
+
+class OperatorGate:
+    """The internal streams and, under one prefix, the calls of operators: these need a token with a role of theirs, so
+    that it is known who they are. The shared secret does not open them, nor their tokens the streams."""
+
+    def __init__(self, secret: Gate, verifier: TokenVerifier, prefix: str) -> None:
+        self._secret = secret
+        self._players = PlayerGate(verifier)
+        self._prefix = prefix
+
+    def __call__(self, method: str, token: str | None) -> Identity | None:
+        if not method.startswith(self._prefix):
+            return self._secret(method, token)
+        identity = self._players(method, token)
+        if identity is None or OPERATOR_ROLE not in identity.roles:
+            raise ServiceError(
+                grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING", f"the token lacks the role {OPERATOR_ROLE}"
+            )
+        return identity
 
 
 def _bearer(context: Context) -> str | None:

@@ -20,7 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from services.common import logs
 from services.common.auth import TokenVerifier
-from services.common.guard import Gate, Guard, PlayerGate, SecretGate
+from services.common.guard import Gate, Guard, OperatorGate, PlayerGate, SecretGate
 from services.common.metrics import MetricsPage, RpcMetrics
 from services.common.settings import CommonSettings, Environment, SettingsError
 from services.storage.migrate import SchemaError, wait_for_schema
@@ -101,10 +101,14 @@ class Host:
         self._public = server
         return server
 
-    async def internal_server(self) -> grpc.aio.Server:
-        """The server for the other services on `internal_listen`."""
+    async def internal_server(self, operators: str | None = None) -> grpc.aio.Server:
+        """The server for the other services on `internal_listen`; calls under the path `operators` are for operators'
+        tokens."""
         settings = self.settings
-        gate = SecretGate(settings.internal_secret.get_secret_value())
+        gate: Gate = SecretGate(settings.internal_secret.get_secret_value())
+        if operators is not None:
+            verifier = TokenVerifier(settings.jwks_file, settings.token_issuer, settings.token_audience)
+            gate = OperatorGate(gate, verifier, operators)
         server, address = self._server(gate, settings.internal_listen, INTERNAL_MESSAGE_BYTES_MAX)
         self.internal_address = address
         return server

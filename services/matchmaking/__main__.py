@@ -11,12 +11,15 @@ from services.common.auth import TokenIssuer
 from services.common.errors import try_again
 from services.common.host import Host, run_service
 from services.common.settings import SettingsError, load
+from services.matchmaking.admin import OperationsRpc
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
 from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.moving import Moving
+from services.matchmaking.orders import Orders
 from services.matchmaking.placement import Engines
+from services.matchmaking.pools import Pools
 from services.matchmaking.recompute import command as recompute_command
 from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
 from services.matchmaking.seekers import Seekers
@@ -25,6 +28,9 @@ from services.matchmaking.succession import Succession
 from services.matchmaking.waits import Waits
 from services.matchmaking.wave import Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
+from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import (
+    add_OperationsServiceServicer_to_server,
+)
 from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import (
     add_PlacementServiceServicer_to_server,
 )
@@ -34,6 +40,7 @@ from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import (
 )
 
 GUEST_SERVICE = "spectacularbid.identity.v1.GuestService"
+OPERATIONS_SERVICE = "spectacularbid.internal.operations.v1.OperationsService"
 
 
 class Matchmaking:
@@ -43,6 +50,7 @@ class Matchmaking:
         self._host = host
         self._settings = settings
         self._seekers = Seekers()
+        self._pools = Pools(host.registry)
         self._waits = Waits(time.monotonic_ns)
         metrics = SeekMetrics(host.registry, self._seekers)
         # An arriving game process may be what those who wait were missing.
@@ -50,6 +58,7 @@ class Matchmaking:
         self._wave = Wave(
             host.pool,
             self._seekers,
+            self._pools,
             self._engines,
             self._waits,
             metrics,
@@ -58,8 +67,15 @@ class Matchmaking:
         )
         self._moving = Moving(host.pool, self._engines, host.registry)
         self._lobby = Lobby(
-            host.pool, self._seekers, self._engines, self._wave, metrics, seeks_max=settings.seeks_max
+            host.pool,
+            self._seekers,
+            self._pools,
+            self._engines,
+            self._wave,
+            metrics,
+            seeks_max=settings.seeks_max,
         )
+        self._orders = Orders(host.pool, self._pools, self._seekers, self._wave, self._lobby)
         self._ladder = LadderWorker(host.pool, host.registry)
 
     async def serve(self) -> None:
@@ -83,12 +99,14 @@ class Matchmaking:
     async def _lead(self, connection: Connection) -> None:
         succession = Succession(self._host.pool)
         await succession.take_over()
+        await self._orders.refresh()
         self._lobby.open()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(succession.keep())
                 group.create_task(self._wave.run())
                 group.create_task(self._moving.run())
+                group.create_task(self._orders.run())
                 group.create_task(self._ladder.run(connection))
         finally:
             await self._lobby.close(try_again("another process takes over; try again", 0.5))
@@ -100,7 +118,7 @@ class Matchmaking:
         host.register(
             public,
             add_MatchmakingServiceServicer_to_server,
-            MatchmakingRpc(self._lobby, self._seekers, self._waits, host.pool, settings),
+            MatchmakingRpc(self._lobby, self._seekers, self._pools, self._waits, host.pool, settings),
             "spectacularbid.matchmaking.v1.MatchmakingService",
             ["Seek", "CancelSeek", "LocateMatch"],
         )
@@ -123,7 +141,14 @@ class Matchmaking:
                 GUEST_SERVICE,
                 ["CreateGuest"],
             )
-        internal = await host.internal_server()
+        internal = await host.internal_server(operators=f"/{OPERATIONS_SERVICE}/")
+        host.register(
+            internal,
+            add_OperationsServiceServicer_to_server,
+            OperationsRpc(self._orders, self._pools, self._seekers, host.pool),
+            OPERATIONS_SERVICE,
+            ["GetPools", "SetPoolMode", "Announce"],
+        )
         host.register(
             internal,
             add_PlacementServiceServicer_to_server,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
@@ -15,14 +15,15 @@ from matchmaker.ticket import Ticket
 from services.common.errors import ServiceError, limit_reached, try_again
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
-from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, cooling, replaced
+from services.matchmaking.pools import Pools
+from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, cooling, draining, replaced
 from services.matchmaking.tasks import Tasks
 from services.matchmaking.wave import Wave
 from services.storage import seeks
 from services.storage.matches import PlayerRow
 from services.storage.noshows import Cooling
 from services.storage.pool import TRANSIENT, Pool
-from services.storage.seeks import Ended, LiveMatch, Opened
+from services.storage.seeks import Ended, LiveMatch, Opened, PoolName
 from services.wire.matchmaking import Wanted
 
 CLOSE_SECONDS_MAX = 5.0
@@ -36,6 +37,7 @@ class Lobby:
         self,
         pool: Pool,
         seekers: Seekers,
+        pools: Pools,
         engines: Engines,
         wave: Wave,
         metrics: SeekMetrics,
@@ -44,6 +46,7 @@ class Lobby:
     ) -> None:
         self._pool = pool
         self._seekers = seekers
+        self._pools = pools
         self._engines = engines
         self._wave = wave
         self._metrics = metrics
@@ -69,6 +72,15 @@ class Lobby:
                     await seeks.lose_seeks(connection, rows)
                 await self._wave.finish()
                 await self._tasks.finish()
+
+    async def end(self, pool: PoolName, why: ServiceError) -> None:
+        """End the open seeks of a pool, which may come again. Of matches that are being made the caller takes care."""
+        ended = [seeker for seeker in self._seekers if seeker.pool == pool]
+        for seeker in ended:
+            self._seekers.remove(seeker)
+            seeker.settle(why)
+        if ended:
+            await self._close_rows(ended)
 
     @asynccontextmanager
     async def seek(
@@ -114,6 +126,12 @@ class Lobby:
     async def _open_seek(self, player: PlayerRow, wanted: Wanted, older: Seeker | None) -> Seeker | LiveMatch:
         seek_id = uuid.uuid4()
         async with self._pool.acquire() as connection:
+            if self._pools.drains(wanted.pool):
+                # Asked for first: a seek that is refused must not end another one.
+                live = await seeks.find_live(connection, player.player_id)
+                if live is None:
+                    raise self._draining(wanted.pool)
+                return live
             opened = await seeks.open_seek(connection, player, seek_id, wanted.pool, wanted.request_id)
         if isinstance(opened, Ended):
             raise cancelled() if opened.how == "cancelled" else replaced()
@@ -130,9 +148,10 @@ class Lobby:
         if opened.resumed:
             self._metrics.resumed.labels(wanted.pool).inc()
         seeker = Seeker(player, wanted.pool, seek_id, _ticket(player, wanted, opened), opened.strength.shown)
-        if not self.is_open:
-            await self._close_row(seeker)
+        if not self.is_open or self._pools.drains(wanted.pool):
+            await self._close_rows([seeker])
             self._check_open()
+            raise self._draining(wanted.pool)
         self._seekers.add(seeker)
         self._wave.wake()
         return seeker
@@ -146,13 +165,13 @@ class Lobby:
             return
         if seeker.answer is None:
             self._seekers.remove(seeker)
-            await self._close_row(seeker)
+            await self._close_rows([seeker])
         self._metrics.seeks.labels(seeker.pool, _end_of(seeker)).inc()
 
-    async def _close_row(self, seeker: Seeker) -> None:
+    async def _close_rows(self, closed: Sequence[Seeker]) -> None:
         try:
             async with self._pool.acquire() as connection:
-                await seeks.lose_seeks(connection, [seeker.seek_id])
+                await seeks.lose_seeks(connection, [seeker.seek_id for seeker in closed])
         except TRANSIENT:
             # Nobody can be paired through a row alone; the player's next seek takes its place.
             return
@@ -190,6 +209,9 @@ class Lobby:
             )
         raise ServiceError(grpc.StatusCode.NOT_FOUND, "NO_SEEK", "there is no open seek of this player")
 
+    def _draining(self, pool: PoolName) -> ServiceError:
+        return draining(self._pools[pool].mode_order, self._pools[pool].announcement)
+
     def _check_open(self) -> None:
         if not self.is_open:
             raise try_again("this process does not lead; try again", 0.5)
@@ -226,5 +248,7 @@ def _end_of(seeker: Seeker) -> str:
             return "replaced"
         case ServiceError(reason="SEEK_CANCELLED"):
             return "cancelled"
+        case ServiceError(reason="POOL_DRAINING"):
+            return "drained"
         case _:
             return "failed"

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from services.matchmaking.seekers import POOLS, Seekers
 
-SEEK_ENDS = ("matched", "replaced", "cancelled", "closed", "failed")
-"""How a seek ends: `closed` by its own client, `failed` by us."""
+SEEK_ENDS = ("matched", "replaced", "cancelled", "closed", "drained", "failed")
+"""How a seek ends: `closed` by its own client, `drained` by an operator, `failed` by us."""
 
 
 class SeekMetrics:

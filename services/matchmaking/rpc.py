@@ -14,6 +14,7 @@ from services.common.auth import TokenIssuer, caller, clean_name, new_player_id
 from services.common.errors import ServiceError, malformed, try_again
 from services.matchmaking.lobby import Lobby
 from services.matchmaking.placement import Engine, Engines
+from services.matchmaking.pools import Mode, Pools
 from services.matchmaking.seekers import Matched, Seeker, Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.waits import Waits
@@ -44,11 +45,18 @@ class MatchmakingRpc(MatchmakingServiceServicer):
     """Seeks of players."""
 
     def __init__(
-        self, lobby: Lobby, seekers: Seekers, waits: Waits, pool: Pool, settings: MatchmakingSettings
+        self,
+        lobby: Lobby,
+        seekers: Seekers,
+        pools: Pools,
+        waits: Waits,
+        pool: Pool,
+        settings: MatchmakingSettings,
     ) -> None:
         self._lobby = lobby
         self._pool = pool
         self._seekers = seekers
+        self._pools = pools
         self._waits = waits
         self._news_period = settings.news_period_seconds
         self._patience = settings.placed_patience_seconds
@@ -75,7 +83,15 @@ class MatchmakingRpc(MatchmakingServiceServicer):
         waited = seeker.ticket.waited(time.monotonic_ns())
         seeker.told_waiting = self._seekers.count(seeker.pool)
         estimate = self._waits.estimate(seeker.pool, seeker.ticket.rating)
-        return wire.waiting_to_pb(waited, seeker.told_waiting, window(waited), estimate)
+        ordered = self._pools[seeker.pool]
+        return wire.waiting_to_pb(
+            waited,
+            seeker.told_waiting,
+            window(waited),
+            estimate,
+            paused=ordered.mode is Mode.PAUSED,
+            announcement=ordered.announcement,
+        )
 
     async def CancelSeek(self, _request: pb.CancelSeekRequest, _context: Context) -> pb.CancelSeekResponse:
         await self._lobby.cancel(caller().player_id)

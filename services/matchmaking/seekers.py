@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from uuid import UUID
 
 import grpc
@@ -15,9 +15,12 @@ from matchmaker.ticket import Ticket
 from services.common.errors import ServiceError
 from services.storage.matches import PlayerRow
 from services.storage.noshows import Cooling
+from services.storage.poolorders import PoolOrder
 from services.storage.seeks import PoolName, SeatName
 
 POOLS: tuple[PoolName, ...] = ("rated", "casual")
+DRAINED_RETRY_SECONDS = 30.0
+"""When to ask again in a pool that is drained until further notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,32 @@ def cooling(cooldown: Cooling) -> ServiceError:
         "SEEK_COOLDOWN",
         f"Start was not pressed in {cooldown.no_shows} of the last matches; seek again in {math.ceil(seconds)} s",
         metadata={
-            "until": cooldown.until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "until": _rfc3339(cooldown.until),
             "match_id": cooldown.match_id,
             "no_shows": str(cooldown.no_shows),
         },
         retry_after_seconds=seconds,
     )
+
+
+def draining(order: PoolOrder | None, announcement: str) -> ServiceError:
+    """What seeks of a pool are told that takes none."""
+    metadata = {"announcement": announcement} if announcement else {}
+    seconds = DRAINED_RETRY_SECONDS
+    if order is not None and order.until is not None:
+        metadata["until"] = _rfc3339(order.until)
+        seconds = max(1.0, (order.until - datetime.now(UTC)).total_seconds())
+    return ServiceError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "POOL_DRAINING",
+        "this pool takes no seeks now",
+        metadata=metadata,
+        retry_after_seconds=seconds,
+    )
+
+
+def _rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Seeker:

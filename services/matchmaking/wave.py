@@ -6,14 +6,15 @@ import asyncio
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 
 from matchmaker.pairing import pair
 from services.common.errors import try_again
 from services.common.logs import get_logger
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engine, Engines
+from services.matchmaking.pools import Pools
 from services.matchmaking.seekers import POOLS, Matched, Seeker, Seekers
 from services.matchmaking.tasks import Tasks
 from services.matchmaking.waits import Waits
@@ -35,6 +36,7 @@ class Wave:
         self,
         pool: Pool,
         seekers: Seekers,
+        pools: Pools,
         engines: Engines,
         waits: Waits,
         metrics: SeekMetrics,
@@ -44,6 +46,7 @@ class Wave:
     ) -> None:
         self._pool = pool
         self._seekers = seekers
+        self._pools = pools
         self._engines = engines
         self._waits = waits
         self._metrics = metrics
@@ -51,6 +54,7 @@ class Wave:
         self._patience = patience_seconds
         self._wake = asyncio.Event()
         self._telling = Tasks()
+        self._making = asyncio.Lock()
 
     def wake(self) -> None:
         """Something has changed that may make a match possible."""
@@ -78,6 +82,16 @@ class Wave:
         # Without a game process nobody is paired: a match that nobody serves is worse than waiting.
         if len(self._seekers) < 2 or self._engines.pick() is None:
             return
+        async with self._making:
+            await self._once()
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """No match is being made while this lasts; those that were are made."""
+        async with self._making:
+            yield
+
+    async def _once(self) -> None:
         with self._metrics.wave.time():
             pairs = iter(self._pairs())
             async with asyncio.TaskGroup() as group:
@@ -87,7 +101,7 @@ class Wave:
     def _pairs(self) -> list[tuple[Seeker, Seeker]]:
         now = time.monotonic_ns()
         found: list[tuple[Seeker, Seeker]] = []
-        for pool in POOLS:
+        for pool in filter(self._pools.pairs, POOLS):
             waiting = {seeker.ticket: seeker for seeker in self._seekers.pairable(pool)}
             found += [(waiting[pairing.first], waiting[pairing.second]) for pairing in pair(waiting, now)]
         return found
@@ -97,7 +111,8 @@ class Wave:
             engine = self._engines.pick()
             if engine is None:
                 return
-            if one.answer is None and other.answer is None:
+            # A pool may be closed while the matches of a long wave are made.
+            if one.answer is None and other.answer is None and self._pools.pairs(one.pool):
                 with engine.making():
                     await self._make(one, other, engine)
 

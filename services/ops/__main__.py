@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from services.ops import incident, rating
+from services.ops import incident, matchmaking, rating
 from services.ops.voids import voids
 from services.ops.watch import watch
 
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.add_typer(incident.app, name="incident")
 app.add_typer(rating.app, name="rating")
+app.add_typer(matchmaking.app, name="matchmaking")
 app.command("watch")(watch)
 app.command("voids")(voids)
 

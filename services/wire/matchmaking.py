@@ -105,7 +105,13 @@ def _blocked(player_ids: Iterable[str]) -> frozenset[str]:
 
 
 def waiting_to_pb(
-    waited_ns: int, players_waiting: int, rating_window: int, estimate: Estimate | None
+    waited_ns: int,
+    players_waiting: int,
+    rating_window: int,
+    estimate: Estimate | None,
+    *,
+    paused: bool,
+    announcement: str,
 ) -> pb.SeekResponse:
     """Queue facts; what does not fit the message is told as the largest value that does."""
     return pb.SeekResponse(
@@ -121,6 +127,8 @@ def waiting_to_pb(
                 basis=estimate.basis,
                 similar_rating=estimate.similar,
             ),
+            paused=paused,
+            announcement=announcement,
         )
     )
 
