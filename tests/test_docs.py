@@ -37,7 +37,7 @@ from services.wire import ladder, matchmaking
 from services.wire.clock_messages import Policy, VoidReason
 from services.wire.commands import STATUS
 from spectacularbid.common.v1 import error_pb2
-from spectacularbid.identity.v1 import guest_service_pb2
+from spectacularbid.identity.v1 import guest_service_pb2, player_service_pb2
 from spectacularbid.internal.clock.v1 import clock_service_pb2
 from spectacularbid.internal.operations.v1 import operations_service_pb2
 from spectacularbid.internal.placement.v1 import placement_service_pb2
@@ -150,6 +150,7 @@ def test_the_services_are_those_of_the_protos() -> None:
     files = (
         matchmaking_service_pb2,
         ladder_service_pb2,
+        player_service_pb2,
         guest_service_pb2,
         match_service_pb2,
         placement_service_pb2,

@@ -37,7 +37,8 @@ class Identity:
     """The caller of a call, as the token says."""
 
     player_id: str
-    name: str
+    suggested_name: str
+    """What the issuer says the player is called; what others see is the service's own business."""
     bot: bool
     roles: frozenset[str]
 
@@ -53,16 +54,6 @@ def caller() -> Identity:
 def set_caller(identity: Identity) -> None:
     """Names the caller of the running call (the guard does this)."""
     _caller.set(identity)
-
-
-def clean_name(name: str) -> str:
-    """A name fit to be shown. Raises ValueError saying what is wrong: 1 to 32 printable characters."""
-    stripped = " ".join(name.split())
-    if not 1 <= len(stripped) <= 32:
-        raise ValueError("name must have 1 to 32 characters")
-    if not stripped.isprintable():
-        raise ValueError("name has characters that cannot be printed")
-    return stripped
 
 
 def _unauthenticated(reason: str, message: str) -> ServiceError:
@@ -123,14 +114,16 @@ class TokenVerifier:
         player_id = claims["sub"]
         if not isinstance(player_id, str) or not PLAYER_ID.match(player_id):
             raise _unauthenticated("TOKEN_INVALID", "the token names no usable player id")
-        try:
-            name = clean_name(str(claims.get("name", player_id[:32])))
-        except ValueError as error:
-            raise _unauthenticated("TOKEN_INVALID", f"the token's {error}") from None
+        name = claims.get("name")
         roles = claims.get("roles", [])
         if not isinstance(roles, list):
             raise _unauthenticated("TOKEN_INVALID", "the token's roles are no list")
-        identity = Identity(player_id, name, claims.get("bot") is True, frozenset(map(str, roles)))
+        identity = Identity(
+            player_id,
+            name if isinstance(name, str) else "",
+            claims.get("bot") is True,
+            frozenset(map(str, roles)),
+        )
         return identity, float(claims["exp"])
 
 

@@ -17,7 +17,7 @@ from services.common.auth import PLAYER_ID, Identity, house_bot_id
 from services.common.errors import ServiceError, malformed
 from services.common.settings import Environment
 from services.game.settings import GameSettings
-from services.storage import matches
+from services.storage import matches, players
 from services.storage.matches import NewMatch, PlayerBusyError, RequestReusedError
 from services.storage.pool import Connection, Pool
 from services.storage.script import Script
@@ -185,10 +185,10 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
 
 
 async def _new_match(connection: Connection, wanted: Wanted, creator: Identity) -> NewMatch:
-    await matches.put_player(connection, creator.player_id, creator.name, bot=creator.bot)
+    await players.put_player(connection, creator.player_id, creator.suggested_name, bot=creator.bot)
     if wanted.house_bot is not None:
         other = house_bot_id(wanted.house_bot)
-        await matches.put_player(connection, other, wanted.house_bot, bot=True)
+        await players.put_player(connection, other, wanted.house_bot, bot=True)
     elif wanted.opponent is not None:
         other = wanted.opponent
         if await matches.get_player(connection, other) is None:

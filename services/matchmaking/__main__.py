@@ -12,6 +12,7 @@ from services.common.errors import try_again
 from services.common.host import Host, run_service
 from services.common.settings import SettingsError, load
 from services.matchmaking.admin import OperationsRpc
+from services.matchmaking.identity import GuestRpc, PlayerRpc
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
 from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
@@ -21,13 +22,14 @@ from services.matchmaking.orders import Orders
 from services.matchmaking.placement import Engines
 from services.matchmaking.pools import Pools
 from services.matchmaking.recompute import command as recompute_command
-from services.matchmaking.rpc import GuestRpc, LadderRpc, MatchmakingRpc, PlacementRpc
+from services.matchmaking.rpc import LadderRpc, MatchmakingRpc, PlacementRpc
 from services.matchmaking.seekers import Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.succession import Succession
 from services.matchmaking.waits import Waits
 from services.matchmaking.wave import Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
+from spectacularbid.identity.v1.player_service_pb2_grpc import add_PlayerServiceServicer_to_server
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import (
     add_OperationsServiceServicer_to_server,
 )
@@ -128,6 +130,13 @@ class Matchmaking:
             LadderRpc(host.pool),
             "spectacularbid.ladder.v1.LadderService",
             ["GetLeaderboard", "GetPlayer", "ListMatches", "GetRatingDecision"],
+        )
+        host.register(
+            public,
+            add_PlayerServiceServicer_to_server,
+            PlayerRpc(host.pool),
+            "spectacularbid.identity.v1.PlayerService",
+            ["Register", "GetProfile"],
         )
         if settings.guest_key_file is not None:
             try:

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 import grpc
@@ -147,6 +148,8 @@ class Lobby:
             return opened
         if opened.resumed:
             self._metrics.resumed.labels(wanted.pool).inc()
+        # The name of the token was a suggestion.
+        player = replace(player, name=opened.name)
         seeker = Seeker(player, wanted.pool, seek_id, _ticket(player, wanted, opened), opened.strength.shown)
         if not self.is_open or self._pools.drains(wanted.pool):
             await self._close_rows([seeker])

@@ -1,31 +1,30 @@
-"""The calls: seeks, guests, the ladder's questions, and the streams of game processes."""
+"""The calls: seeks, the ladder's questions, and the streams of game processes."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
 
 from matchmaker.ticket import window
-from services.common.auth import TokenIssuer, caller, clean_name, new_player_id
-from services.common.errors import ServiceError, malformed, try_again
+from services.common.auth import caller
+from services.common.errors import ServiceError, try_again
 from services.matchmaking.lobby import Lobby
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.pools import Mode, Pools
 from services.matchmaking.seekers import Matched, Seeker, Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.waits import Waits
-from services.storage import ladder, matches, ownership, standings
+from services.storage import ladder, matches, ownership, players, standings
 from services.storage.matches import PlayerRow
 from services.storage.pool import Pool
 from services.wire import ladder as ladder_wire
 from services.wire import matchmaking as wire
 from services.wire.commands import match_id_from_pb
-from spectacularbid.identity.v1 import guest_service_pb2 as identity_pb
-from spectacularbid.identity.v1.guest_service_pb2_grpc import GuestServiceServicer
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
 from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import PlacementServiceServicer
 from spectacularbid.ladder.v1 import ladder_service_pb2 as ladder_pb
@@ -38,7 +37,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 def _caller() -> PlayerRow:
     identity = caller()
-    return PlayerRow(identity.player_id, identity.name, identity.bot)
+    return PlayerRow(identity.player_id, identity.suggested_name, identity.bot)
 
 
 class MatchmakingRpc(MatchmakingServiceServicer):
@@ -111,25 +110,6 @@ def _matched(matched: Matched) -> pb.SeekResponse:
     )
 
 
-class GuestRpc(GuestServiceServicer):
-    """Identities for anyone, signed with the local stack's own key."""
-
-    def __init__(self, pool: Pool, issuer: TokenIssuer) -> None:
-        self._pool = pool
-        self._issuer = issuer
-
-    async def CreateGuest(
-        self, request: identity_pb.CreateGuestRequest, _context: Context
-    ) -> identity_pb.CreateGuestResponse:
-        try:
-            name = clean_name(request.name)
-        except ValueError as error:
-            raise malformed(str(error)) from None
-        player_id = new_player_id()
-        await matches.put_player(self._pool, player_id, name)
-        return wire.guest_to_pb(player_id, *self._issuer.issue(player_id, name))
-
-
 class LadderRpc(LadderServiceServicer):
     """Questions to the ladder. Any process may answer them."""
 
@@ -159,8 +139,13 @@ class LadderRpc(LadderServiceServicer):
         if standing is None:
             if request.player_id not in ("", me.player_id):
                 raise _no_such_player()
-            standing = standings.newcomer(me)
+            standing = standings.newcomer(await self._meet(me))
         return ladder_pb.GetPlayerResponse(standing=ladder_wire.standing_to_pb(standing))
+
+    async def _meet(self, player: PlayerRow) -> PlayerRow:
+        # Who asks before ever playing is shown the name that others will see.
+        name = await players.put_player(self._pool, player.player_id, player.name, bot=player.bot)
+        return replace(player, name=name)
 
     async def ListMatches(
         self, request: ladder_pb.ListMatchesRequest, _context: Context

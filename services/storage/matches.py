@@ -113,20 +113,6 @@ class NewMatch:
     request_hash: bytes | None = None
 
 
-async def put_player(connection: Connection | Pool, player_id: str, name: str, *, bot: bool = False) -> None:
-    """Makes a player known; a new name replaces the old one."""
-    await connection.execute(
-        """
-        insert into player (player_id, name, bot) values ($1, $2, $3)
-        on conflict (player_id) do update set name = excluded.name
-        where player.name <> excluded.name
-        """,
-        player_id,
-        name,
-        bot,
-    )
-
-
 async def get_player(connection: Connection | Pool, player_id: str) -> PlayerRow | None:
     """A player, or None."""
     row = await connection.fetchrow("select player_id, name, bot from player where player_id = $1", player_id)

@@ -18,7 +18,7 @@ from uuid import UUID
 import asyncpg
 
 from engine.clock import BANK, DELAY, SECOND
-from services.storage import matches
+from services.storage import matches, players
 from services.storage.matches import NewMatch, PlayerBusyError, PlayerRow
 from services.storage.noshows import Cooling, find_cooldown
 from services.storage.pool import Connection
@@ -58,6 +58,8 @@ class LiveMatch:
 class Opened:
     """The seek is open."""
 
+    name: str
+    """What the player is called."""
     strength: Strength
     waited_ns: int
     """How long it has waited already: more than nothing when it was taken up again."""
@@ -109,7 +111,7 @@ async def open_seek(
     was lost then.
     """
     async with connection.transaction():
-        await matches.put_player(connection, player.player_id, player.name, bot=player.bot)
+        name = await players.put_player(connection, player.player_id, player.name, bot=player.bot)
         known = await _known(connection, player.player_id, request_id, pool)
         against = known.ended or await find_cooldown(connection, player.player_id)
         if against is not None:
@@ -135,6 +137,7 @@ async def open_seek(
             return live
         await _replace_others(connection, player.player_id, request_id, known.other)
         return Opened(
+            name=name,
             strength=await strength_of(connection, player.player_id),
             waited_ns=max(0, waited // timedelta(microseconds=1) * 1000),
             resumed=known.since is not None,

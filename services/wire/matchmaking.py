@@ -14,7 +14,6 @@ from services.common.errors import malformed
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
 from services.wire.tables import SEAT
-from spectacularbid.identity.v1 import guest_service_pb2 as identity_pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
 from spectacularbid.match.v1 import table_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as pb
@@ -151,11 +150,6 @@ def matched_to_pb(
             opponent_rating=opponent_rating,
         )
     )
-
-
-def guest_to_pb(player_id: str, token: str, expires_at: int) -> identity_pb.CreateGuestResponse:
-    """A new guest identity."""
-    return identity_pb.CreateGuestResponse(player_id=player_id, token=token, expires_at=expires_at)
 
 
 def hello_from_pb(message: placement_pb.RegisterRequest | None) -> Hello:

@@ -19,6 +19,7 @@ from grpc_status import rpc_status
 from services.common.auth import TokenIssuer, write_new_keys
 from services.storage.pool import Pool
 from spectacularbid.identity.v1.guest_service_pb2_grpc import GuestServiceStub
+from spectacularbid.identity.v1.player_service_pb2_grpc import PlayerServiceStub
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
 from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import PlacementServiceStub
 from spectacularbid.ladder.v1.ladder_service_pb2_grpc import LadderServiceStub
@@ -219,6 +220,9 @@ class House:
 
     def guests(self) -> GuestServiceStub:
         return GuestServiceStub(self.channel)
+
+    def profiles(self) -> PlayerServiceStub:
+        return PlayerServiceStub(self.channel)
 
     def player(self, name: str, *, bot: bool = False) -> Player:
         """A player who speaks to the process started last. The same name is the same player."""

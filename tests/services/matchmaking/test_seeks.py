@@ -379,7 +379,7 @@ async def test_guests_can_play(open_house: House) -> None:
 
 async def test_a_guest_needs_a_name_that_can_be_shown(house: House) -> None:
     await house.start()
-    for name in ("", "   ", "x" * 33, "bell\a"):
+    for name in ("   ", "x" * 21, "bell\a"):
         with pytest.raises(grpc.RpcError) as error:
             await house.guests().CreateGuest(CreateGuestRequest(name=name))
-        assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED"), name
+        assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "NAME_INVALID"), name

@@ -18,6 +18,7 @@ from services.storage.endings import Ending, Evidence
 from services.storage.incidents import Effect, Incident, Kind, Touched
 from services.storage.journal import Entry, FencedError, Journal, Judged
 from services.storage.matches import NewMatch
+from services.storage.players import put_player
 from services.storage.pool import Pool, open_pool
 
 ENGINE = "game-0"
@@ -29,7 +30,7 @@ async def new_match(pool: Pool, *, players: tuple[str, str] | None = None) -> st
     match_id = str(uuid.uuid4())
     async with pool.acquire() as connection, connection.transaction():
         for player_id in (north, south):
-            await matches.put_player(connection, player_id, "A player")
+            await put_player(connection, player_id, "A player")
         new = NewMatch(match_id, "casual", False, north, south, 120 * 10**9, 10 * 10**9, 10**9, 10**9)
         await matches.create_match(connection, new, ENGINE)
     return match_id
