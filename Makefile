@@ -10,7 +10,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak sim chaos long bench bench-matchmaking bench-rating lock clean
+.PHONY: help setup protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -59,11 +59,15 @@ chaos: setup ## break real processes, links and PostgreSQL under running matches
 long: setup ## outages of real minutes on real processes, at the limits of what is credited and held
 	$(BIN)/python -m pytest -m long -s tests/long
 
+kills: setup ## kill the leader of matchmaking under load, KILLS times (100); nobody may be lost or matched twice
+	@$(BIN)/python -m tests.bench.population --seekers --kills $(or $(KILLS),100)
+
 bench: setup ## measure commands a second, and how late losses on time are under load
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
-bench-matchmaking: setup ## measure what pairing costs and how good it is, beside two simple rules, in virtual time
+bench-matchmaking: setup ## measure pairing beside two simple rules in virtual time, then seekers on real processes
 	@$(BIN)/python -m tests.bench.matchmaking $(BENCH_ARGS)
+	@$(BIN)/python -m tests.bench.population $(POPULATION_ARGS)
 
 bench-rating: setup ## measure how well the ladder finds out who is strong, beside plain Elo
 	@$(BIN)/python -m tests.bench.rating $(BENCH_ARGS)
