@@ -1,7 +1,8 @@
-"""`python -m tests.flood ADDRESS TOKEN MATCH_ID DECISION_ID`: one client that sends illegal commands as fast as it can.
+"""`python -m tests.flood WHAT ADDRESS TOKEN MATCH_ID DECISION_ID`: one client that asks as fast as it can.
 
-It logs `flooding` with its first message and `flooded` with its figures at the end of the match. Nothing is encoded twice
-and answers are only counted, so one process can send more than one game process reads.
+WHAT is `commands`, illegal ones on a stream, or `records`, calls for the record of a match that is being played. It logs
+`flooding` with its first message and `flooded` with its figures at the end of the match. Nothing is encoded twice and
+answers are only counted, so one process can send more than one game process reads.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,7 +23,8 @@ from engine.seats import NORTH
 from engine.tiles import Tile
 from spectacularbid.match.v1 import match_service_pb2 as pb
 
-METHOD = "/spectacularbid.match.v1.MatchService/Play"
+SERVICE = "/spectacularbid.match.v1.MatchService"
+CALLS_AT_ONCE = 900
 
 
 def say(event: str, **figures: float) -> None:
@@ -29,10 +32,8 @@ def say(event: str, **figures: float) -> None:
     print(json.dumps({"event": event, **figures}), flush=True)
 
 
-def main(address: str, token: str, match_id: str, decision_id: int) -> None:
+def commands(address: str, token: str, match_id: str, decision_id: int) -> None:
     """Floods until the match is over."""
-    # Clients have machines of their own: what this costs here must not be taken from the services.
-    os.nice(19)
     join = pb.PlayRequest(join=pb.WatchRequest(match_id=match_id)).SerializeToString()
     command = command_to_pb(Play(NORTH, Tile.parse("1|2"), None))
     submit = pb.PlayRequest(
@@ -51,7 +52,7 @@ def main(address: str, token: str, match_id: str, decision_id: int) -> None:
             yield submit
 
     with grpc.insecure_channel(address) as channel:
-        play: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(METHOD)
+        play: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"{SERVICE}/Play")
         say("flooding")
         began = time.monotonic()
         while not over:
@@ -68,5 +69,38 @@ def main(address: str, token: str, match_id: str, decision_id: int) -> None:
         say("flooded", sent=sent, answered=answered, streams=streams, seconds=time.monotonic() - began)
 
 
+def records(address: str, token: str, match_id: str) -> None:
+    """Floods until the match is over."""
+    request = pb.GetRecordRequest(match_id=match_id).SerializeToString()
+    sent = answered = 0
+    over = threading.Event()
+    places = threading.Semaphore(CALLS_AT_ONCE)
+
+    def done(call: grpc.Future[bytes]) -> None:
+        nonlocal answered
+        places.release()
+        error = call.exception()
+        if error is None:
+            over.set()
+        elif isinstance(error, grpc.RpcError) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+            answered += 1
+
+    with grpc.insecure_channel(address) as channel:
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}/GetRecord")
+        say("flooding")
+        began = time.monotonic()
+        while not over.is_set():
+            if places.acquire(timeout=0.1):
+                sent += 1
+                ask.future(request, metadata=(("authorization", f"Bearer {token}"),)).add_done_callback(done)
+        say("flooded", sent=sent, answered=answered, streams=0, seconds=time.monotonic() - began)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    # Clients have machines of their own: what this costs here must not be taken from the services.
+    os.nice(19)
+    what, to, by, about, question = sys.argv[1:]
+    if what == "commands":
+        commands(to, by, about, int(question))
+    else:
+        records(to, by, about)

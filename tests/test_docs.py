@@ -184,8 +184,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         "`Watch` and `Play` streams of a player on one game process": _default(
             GameSettings, "streams_per_player"
         ),
-        "commands of a player on one game process": f"{pace.COMMANDS_AT_ONCE:g} at once, then"
-        f" {pace.COMMANDS_PER_SECOND:g} a second; opening a stream counts as {pace.STREAM_COST:g}",
+        "commands and calls of a player on one game process": f"{pace.COMMANDS_AT_ONCE:g} at once, then"
+        f" {pace.COMMANDS_PER_SECOND:g} a second; a stream, or a call that the database must answer, counts as"
+        f" {pace.DEAR_COST:g}",
         "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
         "open seeks": _default(MatchmakingSettings, "seeks_max"),
         "`blocked_player_ids`": f"{matchmaking.BLOCKED_MAX}",

@@ -1,7 +1,7 @@
 """How fast one player may ask: a game process that is never idle hears nobody, and that would be time for the flooder.
 
 Time in which the process cannot be shown to have listened is credited. Whoever could keep it busy alone would buy time,
-or a void match, so no player gets so much of it. Far more than hands or honest bots need is allowed.
+or a void match, so no player gets so much of it, by whatever call. Far more than hands or honest bots need is allowed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ COMMANDS_PER_SECOND: Final = 500.0
 """What a player may keep up."""
 COMMANDS_AT_ONCE: Final = 2000.0
 """What a player may ask at once after a pause."""
-STREAM_COST: Final = 10.0
-"""Opening a stream is as much work as so many commands."""
+DEAR_COST: Final = 10.0
+"""Opening a stream, and a call that the database must answer, are as much work as so many commands."""
+REFUSAL_SECONDS: Final = 5.0
+"""How long a refused call waits for its refusal: to refuse is nearly as much work as to answer, and whoever was refused at
+once would ask again at once."""
 PLAYERS_MAX: Final = 100_000
 """Players remembered. Whoever was quiet for longest is forgotten first, and has a full allowance anyway."""
 

@@ -62,19 +62,23 @@ class Rooms:
         """The rooms that are played in now."""
         return [room for room in self._rooms.values() if not room.closed]
 
-    async def find(self, match_id: str) -> Room | Story:
-        """The room of a live match, or the story of a finished one.
-
-        Raises ServiceError: MATCH_NOT_FOUND, or WRONG_ADDRESS when another process owns the match.
-        """
+    def at_hand(self, match_id: str) -> Room | Story | None:
+        """What `find` finds without asking the database."""
         room = self._rooms.get(match_id)
         if room is not None and (not room.closed or room.held or room.story.over):
             return room
         finished = self._finished.get(match_id)
         if finished is not None:
             self._finished.move_to_end(match_id)
-            return finished
-        return await self._find_stored(match_id)
+        return finished
+
+    async def find(self, match_id: str) -> Room | Story:
+        """The room of a live match, or the story of a finished one.
+
+        Raises ServiceError: MATCH_NOT_FOUND, or WRONG_ADDRESS when another process owns the match.
+        """
+        known = self.at_hand(match_id)
+        return await self._find_stored(match_id) if known is None else known
 
     async def _find_stored(self, match_id: str) -> Room | Story:
         owner = await ownership.get_owner(self._pool, match_id)

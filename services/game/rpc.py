@@ -26,7 +26,7 @@ from services.game.creation import create, wanted_from_pb
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
 from services.game.massloss import MassLoss
-from services.game.pace import STREAM_COST, Pace
+from services.game.pace import DEAR_COST, REFUSAL_SECONDS, Pace
 from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
 from services.game.settings import GameSettings
@@ -55,6 +55,10 @@ def _story(source: Room | Story) -> Story:
     return source.story if isinstance(source, Room) else source
 
 
+def _too_fast() -> ServiceError:
+    return limit_reached("too many calls and commands in a short time")
+
+
 class MatchServicer(pb_grpc.MatchServiceServicer):
     """The public face of a game process."""
 
@@ -79,8 +83,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
         heard = self._livetime.heard()  # before the first await: this is what the clock judges
-        self._keeps_pace(caller())
-        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        await self._admit()
+        source = await self._find(request.match_id)
         asked = self._asked(request, source, caller(), heard)
         self._ask(source, asked)
         try:
@@ -125,6 +129,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> AsyncIterator[pb.WatchResponse]:
         """The news of a match."""
+        await self._admit(DEAR_COST)
         with self._stream() as stream:
             follower = stream.follow(await self._follow(request))
             # Closed here and now, not whenever the collector comes by.
@@ -139,11 +144,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     ) -> AsyncIterator[pb.PlayResponse]:
         """Commands and news of one match on one stream."""
         identity = caller()
+        await self._admit(DEAR_COST)
         with self._stream() as stream:
             first = await anext(request_iterator, None)
             if first is None or first.WhichOneof("message") != "join":
                 raise malformed("message: the first message must be join")
-            source = await self._rooms.find(match_id_from_pb(first.join.match_id))
+            source = await self._find(first.join.match_id)
             audience = _story(source).audience_of(identity.player_id)
             follower = stream.follow(Follower(source, audience, first.join.resume_after))
             conversation = Conversation(follower, self._settings.heartbeat_seconds)
@@ -173,7 +179,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             heard = self._livetime.heard()
             if conversation.full:
                 raise limit_reached("the answers of this stream are not read")
-            self._keeps_pace(identity)
+            if not self._keeps_pace(identity):
+                raise _too_fast()
             submit = request.submit
             try:
                 if request.WhichOneof("message") != "submit":
@@ -188,14 +195,27 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
                 conversation.expect(asked.request_id, asked.answer)
 
     async def _follow(self, request: pb.WatchRequest) -> Follower:
-        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        source = await self._find(request.match_id)
         return Follower(source, _story(source).audience_of(caller().player_id), request.resume_after)
 
-    def _keeps_pace(self, identity: Identity, cost: float = 1.0) -> None:
-        """Raises ServiceError when a player asks faster than anybody needs to: on a stream, that ends it."""
+    async def _find(self, match_id: str) -> Room | Story:
+        """What a call is about. Raises ServiceError as `Rooms.find`, and when it must be looked up too often."""
+        wanted = match_id_from_pb(match_id)
+        source = self._rooms.at_hand(wanted)
+        if source is None:
+            await self._admit(DEAR_COST)
+            source = await self._rooms.find(wanted)
+        return source
+
+    async def _admit(self, cost: float = 1.0) -> None:
+        """Raises ServiceError, after a while, when the caller asks faster than anybody needs to."""
+        if not self._keeps_pace(caller(), cost):
+            await asyncio.sleep(REFUSAL_SECONDS)
+            raise _too_fast()
+
+    def _keeps_pace(self, identity: Identity, cost: float = 1.0) -> bool:
         # A house bot sits at as many tables as there are people who ask for it.
-        if not identity.bot and not self._pace.allows(identity.player_id, cost):
-            raise limit_reached("too many commands and streams in a short time")
+        return identity.bot or self._pace.allows(identity.player_id, cost)
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[_Stream]:
@@ -204,7 +224,6 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         # A house bot sits at as many tables as there are people who ask for it.
         if not identity.bot and self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
-        self._keeps_pace(identity, STREAM_COST)
         self._streams[player_id] += 1
         stream = _Stream(player_id, self._mass_loss)
         try:
@@ -217,7 +236,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
     async def GetMatch(self, request: pb.GetMatchRequest, context: Context) -> pb.GetMatchResponse:  # noqa: ARG002
         """The caller's view."""
-        source = await self._rooms.find(match_id_from_pb(request.match_id))
+        await self._admit()
+        source = await self._find(request.match_id)
         story = _story(source)
         left = source.left() if isinstance(source, Room) else None
         return pb.GetMatchResponse(snapshot=story.snapshot(story.audience_of(caller().player_id), left))
@@ -228,6 +248,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> pb.ListMyMatchesResponse:
         """The caller's matches, newest first."""
+        await self._admit(DEAR_COST)
         size = request.page_size or PAGE_SIZE
         if not 1 <= size <= PAGE_SIZE_MAX:
             raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}")
@@ -246,6 +267,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
     async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
         """The record of a finished match: only now deals and salts may leave."""
+        await self._admit(DEAR_COST)
         match_id = match_id_from_pb(request.match_id)
         row = await matches.get_match(self._pool, match_id)
         if row is None:
@@ -262,6 +284,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> pb.CreateMatchResponse:
         """An unrated match of the caller, played by this process."""
+        await self._admit(DEAR_COST)
         wanted = wanted_from_pb(request, self._settings)
         if self._rooms.draining:
             raise try_again("this process takes no new matches")
