@@ -39,7 +39,7 @@ Server = Annotated[
 Game = Annotated[
     str, typer.Option(envvar="SPECTACULAR_BID_GAME", help="host:port of a game process; empty: as --server.")
 ]
-Name = Annotated[str, typer.Option(help="Your name, when you are new here.")]
+Name = Annotated[str, typer.Option(help="The name to register, while you have none.")]
 State = Annotated[
     Path | None, typer.Option(help="File that keeps who you are; by default in your state folder.")
 ]
@@ -76,7 +76,7 @@ def ladder(
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many players.")] = 20,
     server: Server = _SERVER,
     game: Game = _GAME,
-    name: Name = "guest",
+    name: Name = "",
     state: State = None,
 ) -> None:
     """The best players."""
@@ -96,7 +96,7 @@ def profile(
     player: Annotated[str, typer.Argument(help="A player's id; by default you.")] = "",
     server: Server = _SERVER,
     game: Game = _GAME,
-    name: Name = "guest",
+    name: Name = "",
     state: State = None,
 ) -> None:
     """A player's standing and last matches."""
@@ -112,7 +112,7 @@ def profile(
 
 @app.command()
 def watch(
-    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None
+    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None
 ) -> None:
     """Follow a match, one line a round."""
 
@@ -131,7 +131,7 @@ def watch(
 
 @app.command()
 def record(
-    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None
+    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None
 ) -> None:
     """The record of a finished match, for `python -m engine verify` and `replay`."""
 
@@ -142,7 +142,7 @@ def record(
 
 
 @app.command()
-def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "guest", state: State = None) -> None:
+def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None) -> None:
     """Wait for an opponent and play a rated match in plain text."""
 
     async def work(client: Client) -> None:
@@ -158,7 +158,7 @@ def play(
     bot: Annotated[str, typer.Option(help="Name of the house bot.")] = "greedy",
     server: Server = _SERVER,
     game: Game = _GAME,
-    name: Name = "guest",
+    name: Name = "",
     state: State = None,
 ) -> None:
     """Play an unrated match against a house bot in plain text."""

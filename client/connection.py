@@ -12,6 +12,7 @@ import grpc
 
 from client.errors import CallError, UnreachableError, from_rpc
 from spectacularbid.identity.v1.guest_service_pb2_grpc import GuestServiceStub
+from spectacularbid.identity.v1.player_service_pb2_grpc import PlayerServiceStub
 from spectacularbid.ladder.v1.ladder_service_pb2_grpc import LadderServiceStub
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
 from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceStub
@@ -95,6 +96,7 @@ class Service:
         self.matchmaking = MatchmakingServiceStub(self.channel)
         self.ladder = LadderServiceStub(self.channel)
         self.guests = GuestServiceStub(self.channel)
+        self.players = PlayerServiceStub(self.channel)
 
 
 class Addresses:

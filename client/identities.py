@@ -61,6 +61,9 @@ async def connect(
 ) -> Client:
     """A client for the guest kept in `file`, or for a new one when the service does not know that any more.
 
+    A guest who has no name yet registers `name`, if that is not empty. Raises CallError NAME_TAKEN, NAME_CONFUSABLE or
+    NAME_INVALID when it is refused: the guest is kept all the same, and may come with another name.
+
     `kept_as` stands for the service in the file where its address may change; by default the address does.
     """
     key = kept_as or server
@@ -68,16 +71,26 @@ async def connect(
     if identity is not None:
         client = _client(server, identity, game_address, patience_seconds)
         try:
-            await client.standing()
+            named = (await client.profile()).registered
         except CallError as error:
             await client.close()
             if error.reason not in _FORGOTTEN:
                 raise
         else:
-            return client
-    identity = await new_guest(server, name, patience_seconds=patience_seconds)
+            return client if named else await _named(client, name)
+    identity = await new_guest(server, patience_seconds=patience_seconds)
     write(file, key, identity)
-    return _client(server, identity, game_address, patience_seconds)
+    return await _named(_client(server, identity, game_address, patience_seconds), name)
+
+
+async def _named(client: Client, name: str) -> Client:
+    if name:
+        try:
+            await client.register(name)
+        except BaseException:
+            await client.close()
+            raise
+    return client
 
 
 def _client(server: str, identity: Identity, game_address: str | None, patience_seconds: float) -> Client:

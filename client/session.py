@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 import grpc
@@ -15,7 +15,7 @@ from client.errors import UnreachableError, from_rpc
 from client.match import MatchStream, Transport
 from client.table import Player
 from client.wire import player_from_pb, seat_to_pb, some_seat_from_pb, table_from_pb
-from spectacularbid.identity.v1 import guest_service_pb2
+from spectacularbid.identity.v1 import guest_service_pb2, player_service_pb2
 from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
@@ -62,19 +62,29 @@ class MatchHandle:
 
 async def new_guest(
     address: str,
-    name: str,
+    name: str = "",
     credentials: grpc.ChannelCredentials | None = None,
     *,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Identity:
-    """A new player of a service that has guests. Raises CallError or UnreachableError."""
+    """A new player of a service that has guests, with that name registered if there is one.
+
+    Raises UnreachableError, or CallError: NAME_TAKEN, NAME_CONFUSABLE or NAME_INVALID when the name is refused.
+    """
     connections = Connections(None, credentials, patience_seconds=patience_seconds)
     try:
-        request = guest_service_pb2.CreateGuestRequest(name=name)
+        # In two steps: only a call that is safe to repeat may give the name, or a lost answer would leave it taken.
+        request = guest_service_pb2.CreateGuestRequest()
         made = await connections.ask(Addresses(address), lambda service: service.guests.CreateGuest, request)
     finally:
         await connections.close()
-    return Identity(made.player_id, name, made.token, made.expires_at)
+    identity = Identity(made.player_id, made.name, made.token, made.expires_at)
+    if not name:
+        return identity
+    async with Client(
+        address, made.token, credentials=credentials, patience_seconds=patience_seconds
+    ) as client:
+        return replace(identity, name=(await client.register(name)).name)
 
 
 class Client:
@@ -107,7 +117,7 @@ class Client:
         return self._matchmaking.current
 
     @classmethod
-    async def guest(cls, address: str, name: str, *, game_address: str | None = None) -> Self:
+    async def guest(cls, address: str, name: str = "", *, game_address: str | None = None) -> Self:
         """A client for a new guest player."""
         identity = await new_guest(address, name)
         return cls(address, identity.token, game_address=game_address)
@@ -123,6 +133,24 @@ class Client:
     async def close(self) -> None:
         """Close every connection; open streams end."""
         await self._connections.close()
+
+    # Who one is
+
+    async def register(self, name: str) -> player_service_pb2.Profile:
+        """Take a name, once and for good. Raises CallError NAME_TAKEN, NAME_CONFUSABLE, NAME_INVALID or NAME_CHOSEN."""
+        request = player_service_pb2.RegisterRequest(name=name)
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.players.Register, request
+        )
+        return answer.profile
+
+    async def profile(self, player_id: str = "") -> player_service_pb2.Profile:
+        """What a player is called, and whether for good; by default the caller."""
+        request = player_service_pb2.GetProfileRequest(player_id=player_id)
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.players.GetProfile, request
+        )
+        return answer.profile
 
     # Finding a match
 
@@ -253,7 +281,10 @@ class Client:
         )
 
     async def locate(self, match_id: str) -> str:
-        """Where a live match is played, as host:port; empty while it is moving. Raises CallError MATCH_NOT_FOUND."""
+        """Where a match is played, or can be read when it is over, as host:port; empty while it is moving.
+
+        Raises CallError MATCH_NOT_FOUND.
+        """
         request = matchmaking_service_pb2.LocateMatchRequest(match_id=match_id)
         found = await self._connections.ask(
             self._matchmaking, lambda service: service.matchmaking.LocateMatch, request

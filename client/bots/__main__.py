@@ -15,7 +15,7 @@ from client import identities
 from client.bots import greedy
 from client.bots.exhibition import exhibition
 from client.bots.house import House
-from client.errors import ClientError
+from client.errors import CallError, ClientError
 from client.session import Client
 
 if TYPE_CHECKING:
@@ -41,7 +41,13 @@ def play_match(
     async def bot(name: str) -> Client:
         # The folder belongs to one stack, whose ports may change.
         file = state / f"{name.lower()}.json"
-        return await identities.connect(file, server, name, game_address=game, kept_as="this stack")
+        try:
+            return await identities.connect(file, server, name, game_address=game, kept_as="this stack")
+        except CallError as error:
+            if error.reason not in ("NAME_TAKEN", "NAME_CONFUSABLE"):
+                raise
+        # Another folder's bot has the name: this one plays without.
+        return await identities.connect(file, server, "", game_address=game, kept_as="this stack")
 
     async def run() -> bool:
         async with await bot("Amber") as one, await bot("Basil") as other:

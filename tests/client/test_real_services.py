@@ -183,8 +183,17 @@ async def test_who_one_is_is_kept_and_renewed_when_the_service_has_forgotten(
     stranger = identities.read(file, server)
     assert stranger is not None
     identities.write(file, server, Identity(stranger.player_id, "Ada", "no token", 1 << 40))
-    async with await identities.connect(file, server, "Ada") as client:
-        assert (await client.standing()).player.player_id != ids[0]
+    with pytest.raises(CallError) as taken:
+        await identities.connect(file, server, "Ada")
+    assert taken.value.reason == "NAME_TAKEN"
+    kept = identities.read(file, server)
+    assert kept is not None
+    async with await identities.connect(file, server, "Bea") as client:
+        me = await client.profile()
+        assert (me.player_id, me.name, me.registered) == (kept.player_id, "Bea", True)
+        assert me.player_id != ids[0]
+    async with await identities.connect(file, server, "Cleo") as client:
+        assert (await client.standing()).player.name == "Bea", "a name stays"
 
 
 async def test_a_seek_hears_about_the_queue_and_can_be_cancelled(services: Stack) -> None:
@@ -246,7 +255,9 @@ async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> 
     try:
         # Nonsense is asked again; then always the first of the list; at last the match is given up.
         typed = "x\n0\n" + 20 * "1\n" + "r\n"
-        status, said, complained = await run_client(services, "play", "--bot", "greedy", typed=typed)
+        status, said, complained = await run_client(
+            services, "play", "--bot", "greedy", "--name", "Gus", typed=typed
+        )
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -254,4 +265,4 @@ async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> 
     assert (status, complained) == (0, "")
     assert "Your tiles: [" in said
     assert "please." in said
-    assert "wins: guest resigned" in said
+    assert "wins: Gus resigned" in said
