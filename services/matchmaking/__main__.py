@@ -27,7 +27,7 @@ from services.matchmaking.seekers import Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.succession import Succession
 from services.matchmaking.waits import Waits
-from services.matchmaking.wave import Wave
+from services.matchmaking.wave import PARALLEL, Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
 from spectacularbid.identity.v1.player_service_pb2_grpc import add_PlayerServiceServicer_to_server
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import (
@@ -76,6 +76,7 @@ class Matchmaking:
             self._wave,
             metrics,
             seeks_max=settings.seeks_max,
+            openings_max=max(1, settings.database_pool_size - PARALLEL - 1),
         )
         self._orders = Orders(host.pool, self._pools, self._seekers, self._wave, self._lobby)
         self._ladder = LadderWorker(host.pool, host.registry)

@@ -44,6 +44,7 @@ class Lobby:
         metrics: SeekMetrics,
         *,
         seeks_max: int,
+        openings_max: int,
     ) -> None:
         self._pool = pool
         self._seekers = seekers
@@ -52,6 +53,7 @@ class Lobby:
         self._wave = wave
         self._metrics = metrics
         self._seeks_max = seeks_max
+        self._openings = asyncio.Semaphore(openings_max)
         self._entering = 0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks = Tasks()
@@ -126,7 +128,8 @@ class Lobby:
 
     async def _open_seek(self, player: PlayerRow, wanted: Wanted, older: Seeker | None) -> Seeker | LiveMatch:
         seek_id = uuid.uuid4()
-        async with self._pool.acquire() as connection:
+        # When many come at once, matches are still made: those who come do not take every connection.
+        async with self._openings, self._pool.acquire() as connection:
             if self._pools.drains(wanted.pool):
                 # Asked for first: a seek that is refused must not end another one.
                 live = await seeks.find_live(connection, player.player_id)

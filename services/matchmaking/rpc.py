@@ -98,10 +98,10 @@ class MatchmakingRpc(MatchmakingServiceServicer):
 
     async def LocateMatch(self, request: pb.LocateMatchRequest, _context: Context) -> pb.LocateMatchResponse:
         match_id = match_id_from_pb(request.match_id)
-        owner = await ownership.get_owner(self._pool, match_id)
-        if owner is None:
-            raise ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such live match")
-        return pb.LocateMatchResponse(address=(owner.address or "") if owner.alive else "")
+        address = await ownership.find_address(self._pool, match_id)
+        if address is None:
+            raise ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such match")
+        return pb.LocateMatchResponse(address=address)
 
 
 def _matched(matched: Matched) -> pb.SeekResponse:

@@ -25,7 +25,7 @@ class MatchmakingSettings(CommonSettings):
     """Open seeks at once; more are refused with LIMIT_REACHED. Too large: a wave takes longer than its period."""
 
     wave_period_seconds: Annotated[float, Field(gt=0, le=10)] = 0.2
-    """How often windows that have widened are looked at. An arrival is looked at at once."""
+    """How often windows that have widened are looked at. An arrival is looked at at once, unless a crowd waits."""
 
     news_period_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     """How often a waiting player is told the queue facts when nothing changes."""

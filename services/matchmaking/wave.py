@@ -25,8 +25,21 @@ from services.storage.seeks import FIRST_FENCE, Created, NotCreated, Place, Seat
 PARALLEL = 4
 """Matches made at once: more would take the connections that calls need."""
 READ_BACK_PAUSE_SECONDS = 0.2
+CROWD = 32
+"""From so many waiting players on, arrivals are gathered for a period before the next wave: among more there is a
+better partner, and one comes soon enough. Fewer are looked at as soon as they come."""
+THREAD = 128
+"""Pairing more than this takes long enough that calls would notice; it is done beside the loop."""
 ANNOUNCE_PERIOD_SECONDS = 0.5
 """The number of waiting players is told at most this often: each change is a message to each of them."""
+
+
+def rest_seconds(waiting: int, took_seconds: float, period_seconds: float) -> float:
+    """How long to let arrivals gather after a wave: nothing unless a crowd waits.
+
+    In a crowd a period, and as long as the wave took at least: a large one must leave the machine to the calls.
+    """
+    return max(period_seconds, took_seconds) if waiting >= CROWD else 0.0
 
 
 class Wave:
@@ -61,17 +74,19 @@ class Wave:
         self._wake.set()
 
     async def run(self) -> None:
-        """Waves until cancelled: one a period, and one at once after each arrival."""
+        """Waves until cancelled: one a period, and one at once after each arrival unless a crowd waits."""
         announced = 0.0
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._period):
                     await self._wake.wait()
             self._wake.clear()
+            began = time.monotonic()
             await self.once()
             if time.monotonic() >= announced + ANNOUNCE_PERIOD_SECONDS:
                 announced = time.monotonic()
                 self._seekers.announce()
+            await asyncio.sleep(rest_seconds(len(self._seekers), time.monotonic() - began, self._period))
 
     async def finish(self) -> None:
         """Wait until everybody whose match was made has been told."""
@@ -93,17 +108,25 @@ class Wave:
 
     async def _once(self) -> None:
         with self._metrics.wave.time():
-            pairs = iter(self._pairs())
+            pairs = iter(await self._pairs())
             async with asyncio.TaskGroup() as group:
                 for _ in range(PARALLEL):
                     group.create_task(self._make_all(pairs))
 
-    def _pairs(self) -> list[tuple[Seeker, Seeker]]:
+    async def _pairs(self) -> list[tuple[Seeker, Seeker]]:
         now = time.monotonic_ns()
         found: list[tuple[Seeker, Seeker]] = []
         for pool in filter(self._pools.pairs, POOLS):
             waiting = {seeker.ticket: seeker for seeker in self._seekers.pairable(pool)}
-            found += [(waiting[pairing.first], waiting[pairing.second]) for pairing in pair(waiting, now)]
+            # Those who leave meanwhile are found out when their match is to be made.
+            found += [
+                (waiting[pairing.first], waiting[pairing.second])
+                for pairing in (
+                    await asyncio.to_thread(pair, list(waiting), now)
+                    if len(waiting) > THREAD
+                    else pair(waiting, now)
+                )
+            ]
         return found
 
     async def _make_all(self, pairs: Iterator[tuple[Seeker, Seeker]]) -> None:

@@ -61,6 +61,25 @@ async def get_owner(connection: Connection | Pool, match_id: str) -> Ownership |
     )
 
 
+async def find_address(connection: Connection | Pool, match_id: str) -> str | None:
+    """Where a match can be asked for: its owner, or any live game process when it is over; None for an unknown match.
+
+    Empty while it is moving, and when no process lives.
+    """
+    owner = await get_owner(connection, match_id)
+    if owner is not None:
+        return (owner.address or "") if owner.alive else ""
+    row = await connection.fetchrow(
+        """
+        select (select address from engine_lease where lease_until > clock_timestamp() order by random() limit 1)
+               as address
+        from match_outcome where match_id = $1
+        """,
+        uuid.UUID(match_id),
+    )
+    return None if row is None else row["address"] or ""
+
+
 async def begin_lease(
     connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
 ) -> int:

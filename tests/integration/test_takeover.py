@@ -171,3 +171,17 @@ async def test_the_players_of_a_process_that_hangs_find_the_next_one(two: Stack)
     await assert_fair(two, playing.match_ids)
     assert {engine_id for engine_id, _ in await owners(two, playing.match_ids)} == {"game-1"}
     hanging.kill()
+
+
+async def test_the_end_of_a_match_can_be_read_when_its_process_is_gone(two: Stack) -> None:
+    """Whoever comes back after the end, to the address of a process that died, is shown another and reads the result."""
+    playing = Playing(two)
+    await playing.run(lambda: None)
+    gone = two.processes["game"]
+    gone.kill()
+    await gone.ended()
+    client = await two.client(two.spectator())
+    async with asyncio.timeout(60), client.play(playing.match_ids[0]) as stream:
+        async for _ in stream:
+            pass
+        assert stream.table.outcome is not None
