@@ -337,3 +337,31 @@ async def test_the_rows_keep_an_order_in_its_form(database_url: str) -> None:
                 )
     finally:
         await connection.close()
+
+
+async def test_matches_are_made_while_those_who_come_wait_for_the_database(open_house: House) -> None:
+    """A rush of arrivals does not take every connection: who waits already is matched."""
+    await order(open_house, pb.POOL_MODE_PAUSED)
+    waiting = [open_house.player(name).seek() for name in ("ann", "ben")]
+    for seek in waiting:
+        await seek.is_waiting()
+    async with open_house.pool.acquire() as connection, connection.transaction():
+        # What opening a seek reads, and making a match does not.
+        await connection.execute("lock table seek_memory in access exclusive mode")
+        arriving = [
+            asyncio.create_task(open_house.player(f"late-{n}").seek().is_waiting()) for n in range(20)
+        ]
+
+        async def stuck() -> bool:
+            return bool(
+                await open_house.pool.fetchval(
+                    "select count(*) >= 3 from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'how'"
+                )
+            )
+
+        await eventually(stuck)
+        await order(open_house, pb.POOL_MODE_OPEN)
+        await asyncio.gather(*(seek.matched() for seek in waiting))
+        # Not one of them has given up or come through: they are waiting still.
+        assert not any(task.done() for task in arriving)
+    await asyncio.gather(*arriving)
