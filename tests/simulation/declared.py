@@ -25,6 +25,8 @@ COLUMNS = (
     ),
     *("clock_id", "timeline_id", "from_ns", "to_ns", "reason", "detail"),
 )
+LATE_NS = 40 * SECOND
+"""By then a declaration has reached every match, whatever else goes wrong that may not cost a match."""
 
 
 def declare(database: Database, dice: Random, incident_id: str, engines: tuple[str, ...]) -> None:
@@ -82,7 +84,3 @@ def void_by_declaration(backend: Backend, tables: Tables, engine_id: str) -> lis
             row = {name: first[name] for name in COLUMNS}
             rows.append({"match_id": UUID(match_id), **row, "incident_id": UUID(first["incident_id"])})
     return rows
-
-
-LATE_NS = 40 * SECOND
-"""By then a declaration has reached every match, whatever else goes wrong that may not cost a match."""
