@@ -130,7 +130,7 @@ class Matchmaking:
             add_LadderServiceServicer_to_server,
             LadderRpc(host.pool),
             "spectacularbid.ladder.v1.LadderService",
-            ["GetLeaderboard", "GetPlayer", "ListMatches", "GetRatingDecision"],
+            ["GetLeaderboard", "GetNeighbourhood", "GetPlayer", "ListMatches", "GetRatingDecision"],
         )
         host.register(
             public,

@@ -130,6 +130,20 @@ class LadderRpc(LadderServiceServicer):
             next_page_token=ladder_wire.ladder_token(last) if last else "",
         )
 
+    async def GetNeighbourhood(
+        self, request: ladder_pb.GetNeighbourhoodRequest, _context: Context
+    ) -> ladder_pb.GetNeighbourhoodResponse:
+        each_way = ladder_wire.each_way(request.each_way)
+        me = caller().player_id
+        player_id = request.player_id or me
+        async with self._pool.acquire() as connection:
+            if player_id != me and await matches.get_player(connection, player_id) is None:
+                raise _no_such_player()
+            found, ranked = await standings.neighbourhood(connection, player_id, each_way)
+        return ladder_pb.GetNeighbourhoodResponse(
+            standings=map(ladder_wire.standing_to_pb, found), ranked_players=ranked
+        )
+
     async def GetPlayer(
         self, request: ladder_pb.GetPlayerRequest, _context: Context
     ) -> ladder_pb.GetPlayerResponse:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -37,6 +38,18 @@ class LadderKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Length:
+    """How long a match was."""
+
+    played: timedelta
+    """From the first deal to the end, pauses and outages included; nothing when no round was dealt."""
+    rounds: int
+    """Rounds that were dealt."""
+    turns: int
+    """Turns that a clock ran for, of both seats."""
+
+
+@dataclass(frozen=True, slots=True)
 class MatchResult:
     """A finished match."""
 
@@ -50,38 +63,78 @@ class MatchResult:
     ended_at: datetime
     north_balance: int
     south_balance: int
+    length: Length
     decision: Decision | None
+
+
+_SELECT: Final = """
+    select r.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins
+    from rating r join player p using (player_id)
+    where r.rated_matches > 0
+"""
 
 
 async def leaderboard(connection: Connection, after: LadderKey | None, limit: int) -> list[Standing]:
     """At most `limit` players after `after`, best first; players who are shown the same are in order of their ids."""
-    # One snapshot: the page and the count before it must speak of the same ladder.
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        rows = await connection.fetch(
-            """
-            select r.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins
-            from rating r join player p using (player_id)
-            where r.rated_matches > 0
-              and ($1::integer is null or r.shown < $1 or (r.shown = $1 and r.player_id > $2))
-            order by r.shown desc, r.player_id
+    async with _snapshot(connection):
+        return await _ranked(connection, await _after(connection, after, limit))
+
+
+async def neighbourhood(connection: Connection, player_id: str, each_way: int) -> tuple[list[Standing], int]:
+    """The player between at most `each_way` better and as many worse ones, best first, and how many players are ranked.
+
+    Nobody when the player has no rank.
+    """
+    async with _snapshot(connection):
+        ranked = await connection.fetchval("select count(*) from rating where rated_matches > 0")
+        own = await connection.fetchrow(f"{_SELECT} and r.player_id = $1", player_id)
+        if own is None:
+            return [], ranked
+        key = LadderKey(own["shown"], player_id)
+        better = await connection.fetch(
+            f"""
+            {_SELECT} and (r.shown > $1 or (r.shown = $1 and r.player_id < $2))
+            order by r.shown, r.player_id desc
             limit $3
             """,
-            None if after is None else after.shown,
-            None if after is None else after.player_id,
-            limit,
+            *(*key, each_way),
         )
-        if not rows:
-            return []
-        first = rows[0]
-        better, before = await connection.fetchrow(
-            """
-            select count(*) filter (where shown > $1), count(*)
-            from rating
-            where rated_matches > 0 and (shown > $1 or (shown = $1 and player_id < $2))
-            """,
-            first["shown"],
-            first["player_id"],
-        ) or (0, 0)
+        worse = await _after(connection, key, each_way)
+        return await _ranked(connection, [*reversed(better), own, *worse]), ranked
+
+
+def _snapshot(connection: Connection) -> asyncpg.transaction.Transaction:
+    # A page and the counts before it must speak of the same ladder.
+    return connection.transaction(isolation="repeatable_read", readonly=True)
+
+
+async def _after(connection: Connection, key: LadderKey | None, limit: int) -> list[asyncpg.Record]:
+    return await connection.fetch(
+        f"""
+        {_SELECT} and ($1::integer is null or r.shown < $1 or (r.shown = $1 and r.player_id > $2))
+        order by r.shown desc, r.player_id
+        limit $3
+        """,
+        None if key is None else key.shown,
+        None if key is None else key.player_id,
+        limit,
+    )
+
+
+async def _ranked(connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Standing]:
+    """Neighbours on the ladder, best first, with their ranks."""
+    if not rows:
+        return []
+    first = rows[0]
+    better, before = await connection.fetchrow(
+        """
+        select count(*) filter (where shown > $1), count(*)
+        from rating
+        where rated_matches > 0 and (shown > $1 or (shown = $1 and player_id < $2))
+        """,
+        first["shown"],
+        first["player_id"],
+    ) or (0, 0)
     standings: list[Standing] = []
     for place, row in enumerate(rows, start=before + 1):
         if not standings:
@@ -137,11 +190,18 @@ async def results(
         select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
                n.player_id as n_id, n.name as n_name, n.bot as n_bot,
                s.player_id as s_id, s.name as s_name, s.bot as s_bot,
+               l.rounds, l.turns, greatest(o.ended_at - l.dealt_at, interval '0') as played,
                d.*, {RESTS_ON}
         from match m
         join match_outcome o using (match_id)
         join player n on n.player_id = m.north
         join player s on s.player_id = m.south
+        cross join lateral (
+            select count(*) filter (where events @> '[{{"type": "round_dealt"}}]') as rounds,
+                   min(at) filter (where events @> '[{{"type": "round_dealt"}}]') as dealt_at,
+                   coalesce(max(turn), 0) as turns
+            from match_log g where g.match_id = o.match_id
+        ) l
         left join rating_decision d on d.match_id = m.match_id
         left join rating_ruling k on k.ruling_id = d.ruling_id
         where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
@@ -164,6 +224,7 @@ async def results(
             ended_at=row["ended_at"],
             north_balance=row["north_balance"],
             south_balance=row["south_balance"],
+            length=Length(row["played"] or timedelta(), row["rounds"], row["turns"]),
             decision=None if row["reason"] is None else decision_of(row),
         )
         for row in rows

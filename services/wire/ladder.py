@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +25,8 @@ from spectacularbid.match.v1 import table_pb2
 
 PAGE_SIZE: Final = 20
 PAGE_SIZE_MAX: Final = 100
+EACH_WAY: Final = 5
+EACH_WAY_MAX: Final = 50
 _TOKEN_LENGTH_MAX: Final = 512
 
 
@@ -33,6 +35,13 @@ def page_size(asked: int) -> int:
     if not 0 <= asked <= PAGE_SIZE_MAX:
         raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}, or 0 for {PAGE_SIZE}")
     return asked or PAGE_SIZE
+
+
+def each_way(asked: int) -> int:
+    """How many better and how many worse players a neighbourhood shows. Raises ServiceError."""
+    if not 0 <= asked <= EACH_WAY_MAX:
+        raise malformed(f"each_way: must be 1 to {EACH_WAY_MAX}, or 0 for {EACH_WAY}")
+    return asked or EACH_WAY
 
 
 def match_id_of(text: str) -> UUID:
@@ -109,6 +118,7 @@ def standing_to_pb(standing: Standing) -> pb.Standing:
         rating=_rating_to_pb(standing.rating),
         rated_matches=standing.rated_matches,
         wins=standing.wins,
+        provisional=standing.rating.provisional,
     )
 
 
@@ -126,6 +136,9 @@ def result_to_pb(result: MatchResult) -> pb.FinishedMatch:
         ended_at=_time_to_pb(result.ended_at),
         balances=table_pb2.Balances(north=result.north_balance, south=result.south_balance),
         decision=None if result.decision is None else decision_to_pb(result.decision),
+        played_ms=result.length.played // timedelta(milliseconds=1),
+        rounds=result.length.rounds,
+        turns=result.length.turns,
     )
 
 
