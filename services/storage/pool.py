@@ -16,6 +16,8 @@ Connection: TypeAlias = (
 )
 
 COMMAND_TIMEOUT_SECONDS = 30.0
+CONNECT_TIMEOUT_SECONDS = 10.0
+"""A server that takes connections and does not answer, for example a stopped one, is given up after so long."""
 
 TRANSIENT: Final = (
     OSError,
@@ -40,7 +42,9 @@ class DatabaseUnavailableError(Exception):
     """PostgreSQL could not be reached in time."""
 
 
-async def open_pool(url: str, *, name: str, size: int, wait_seconds: float) -> Pool:
+async def open_pool(
+    url: str, *, name: str, size: int, wait_seconds: float, connect_seconds: float = CONNECT_TIMEOUT_SECONDS
+) -> Pool:
     """A pool on the database, trying for `wait_seconds` while it cannot be reached.
 
     `name` is what the database shows as application_name. Raises DatabaseUnavailableError.
@@ -52,6 +56,7 @@ async def open_pool(url: str, *, name: str, size: int, wait_seconds: float) -> P
                 url,
                 min_size=1,
                 max_size=size,
+                timeout=connect_seconds,
                 command_timeout=COMMAND_TIMEOUT_SECONDS,
                 server_settings={
                     "application_name": name,
