@@ -76,6 +76,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             custody = Custody(
                 lease, rooms, lambda: clock.attached and not rooms.draining and not host.stopping.is_set()
             )
+            host.add_readiness("custody", lambda: custody.begun)
 
             async def leave() -> None:
                 await rooms.hand_over(settings.drain_grace_seconds)
@@ -93,12 +94,11 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                     (mass_loss.run(), "mass loss"),
                     (Pauses(livetime, rooms).run(), "pauses"),
                     (_leave_when_lost(lease, host), "lost lease"),
+                    # Beside the server, not before it: where a match goes on, time runs, and players must be heard.
+                    (custody.run(), "custody"),
+                    (Declarations(host.pool, rooms, settings.engine_id).run(), "declarations"),
                 )
             ]
-            await custody.begin()
-            owned.append(tasks.create_task(custody.run(), name="custody"))
-            declared = Declarations(host.pool, rooms, settings.engine_id)
-            owned.append(tasks.create_task(declared.run(), name="declarations"))
             async with Collector().working():
                 await host.run()
             for task in owned:

@@ -22,6 +22,8 @@ class Custody:
         self._lease = lease
         self._rooms = rooms
         self._able = able
+        self.begun = False
+        """Whether the matches of the last incarnation go on."""
 
     async def begin(self) -> None:
         """Takes the lease and goes on with the matches of the last incarnation, as soon as the database lets it."""
@@ -38,10 +40,12 @@ class Custody:
                 get_logger().warning("custody_waits", error=type(error).__name__)
                 await asyncio.sleep(LOOK_SECONDS)
             else:
+                self.begun = True
                 return
 
     async def run(self) -> None:
-        """Until cancelled, or another incarnation of this process has begun."""
+        """Begins, and looks now and then. Until cancelled, or another incarnation of this process has begun."""
+        await self.begin()
         while not self._lease.lost.is_set():
             await asyncio.sleep(LOOK_SECONDS)
             try:

@@ -58,6 +58,11 @@ class Rooms:
     def __len__(self) -> int:
         return len(self._room_tasks)
 
+    @property
+    def takes_new(self) -> bool:
+        """Whether matches may begin here."""
+        return self._fences_known and not self.draining
+
     def live(self) -> list[Room]:
         """The rooms that are played in now."""
         return [room for room in self._rooms.values() if not room.closed]

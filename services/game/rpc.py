@@ -286,7 +286,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         """An unrated match of the caller, played by this process."""
         await self._admit(DEAR_COST)
         wanted = wanted_from_pb(request, self._settings)
-        if self._rooms.draining:
+        if not self._rooms.takes_new:
             raise try_again("this process takes no new matches")
         match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id)
         await self._rooms.find(match_id)

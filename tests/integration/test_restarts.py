@@ -292,6 +292,35 @@ async def test_another_owner_takes_over_and_the_zombie_writes_nothing(own: Stack
     await sound(own, table.match_id)
 
 
+async def test_a_process_listens_before_its_matches_go_on(own: Stack) -> None:
+    """Where a match goes on its time runs, so its players must be heard by then: those who come back while the matches are
+    still being taken up are answered, however long that takes."""
+    table = await Table.create(own, deals=FORCED)
+    own.processes["game"].kill()
+    database = await own.database()
+    async with database.transaction():
+        await database.execute("select from match_owner where match_id = $1 for update", table.match_id)
+        await own.launch("game")
+        await own.processes["game"].event("readiness", missing=["custody"])
+        with pytest.raises(CallError) as refused:
+            await view(own, table)
+        assert refused.value.reason == "TRY_AGAIN"
+        assert refused.value.message == "the match is being taken up again"
+    await own.processes["game"].ready()
+    await table.do(play(NORTH, "6|6"))
+
+
+async def view(made: Stack, table: Table) -> None:
+    """What north is told of the match, asked once."""
+    request = pb.GetMatchRequest(match_id=table.match_id)
+    try:
+        await made.matches().GetMatch(
+            request, metadata=table.players[NORTH].metadata, wait_for_ready=True, timeout=30
+        )
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc(error) from None
+
+
 async def test_a_match_that_cannot_be_loaded_stops_no_process(own: Stack) -> None:
     """The log cannot be read in the moment of the placement: other matches go on, and this one as soon as it is asked for."""
     players = await own.players(2)
