@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from client import identities
 from client.bots.account import HEADER, Account, seats, verdict
 from client.errors import ClientError
 from client.hotseat import sit_down
+from client.ladder import LEGEND, history_table, ladder_table
 from client.session import RATED, Client
-from client.wire import outcome_from_pb
-from client.words import Pauses, short_reason
+from client.words import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from spectacularbid.ladder.v1.ladder_service_pb2 import FinishedMatch, Standing
+    from spectacularbid.ladder.v1.ladder_service_pb2 import Standing
     from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -45,6 +45,7 @@ State = Annotated[
 ]
 # Whoever types a command wants to hear soon that nobody is there.
 _PATIENCE_SECONDS = 5.0
+_IDS_WIDTH = 130
 _SERVER = "127.0.0.1:7600"
 _GAME = "127.0.0.1:7601"
 
@@ -73,20 +74,34 @@ def _with_client(
 
 @app.command()
 def ladder(
+    *,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many players.")] = 20,
+    around: Annotated[
+        bool, typer.Option("--around", help="Those just better and just worse than you.")
+    ] = False,
+    of: Annotated[str, typer.Option(help="With --around: a player's id; by default you.")] = "",
     server: Server = _SERVER,
     game: Game = _GAME,
     name: Name = "",
     state: State = None,
 ) -> None:
-    """The best players."""
+    """The best players, or those around one."""
 
     async def work(client: Client) -> None:
+        own = of or (await client.profile()).player_id
+        if around:
+            near, ranked = await client.neighbourhood(own, min(max(1, count // 2), 50))
+            if not near:
+                console.print("Without a rated match there is no place on the ladder.")
+                return
+            _print_ladder(near, own)
+            console.print(f"{ranked} ranked in all")
+            return
         standings = await client.leaderboard(count)
         if not standings:
             console.print("Nobody has played a rated match yet.")
             return
-        console.print(_ladder_table(standings))
+        _print_ladder(standings, own)
 
     _with_client(work, server, game, name, state)
 
@@ -103,9 +118,39 @@ def profile(
 
     async def work(client: Client) -> None:
         standing = await client.standing(player)
-        console.print(_ladder_table([standing]))
-        for finished in await client.history(player, 10):
-            console.print(_finished_line(finished))
+        _print_ladder([standing])
+        matches = await client.history(player, 10)
+        if matches:
+            console.print()
+            console.print(history_table(matches, standing.player.player_id, datetime.now(UTC)))
+
+    _with_client(work, server, game, name, state)
+
+
+@app.command()
+def history(
+    *,
+    player: Annotated[str, typer.Argument(help="A player's id; by default you.")] = "",
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many matches.")] = 20,
+    ids: Annotated[bool, typer.Option("--ids", help="With the matches' ids, in long lines.")] = False,
+    server: Server = _SERVER,
+    game: Game = _GAME,
+    name: Name = "",
+    state: State = None,
+) -> None:
+    """A player's finished matches, newest first: result, opponent, points, change of the rating, length."""
+
+    async def work(client: Client) -> None:
+        player_id = player or (await client.profile()).player_id
+        matches = await client.history(player_id, count)
+        if not matches:
+            console.print("No finished match yet.")
+            return
+        table = history_table(matches, player_id, datetime.now(UTC), ids=ids)
+        if ids:
+            Console(highlight=False, soft_wrap=True, width=max(console.width, _IDS_WIDTH)).print(table)
+        else:
+            console.print(table)
 
     _with_client(work, server, game, name, state)
 
@@ -169,24 +214,9 @@ def play(
     _with_client(work, server, game, name, state)
 
 
-def _ladder_table(standings: list[Standing]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title, side in (("rank", "right"), ("player", "left"), ("rating", "right"), ("±", "right")):
-        table.add_column(title, justify="right" if side == "right" else "left", no_wrap=True)
-    for title in ("played", "won"):
-        table.add_column(title, justify="right")
-    table.add_column("id", no_wrap=True)
-    for standing in standings:
-        table.add_row(
-            str(standing.rank) if standing.rank else "-",
-            escape(standing.player.name),
-            str(standing.shown_rating),
-            f"{2 * standing.rating.sigma:.0f}",
-            str(standing.rated_matches),
-            str(standing.wins),
-            escape(standing.player.player_id),
-        )
-    return table
+def _print_ladder(standings: list[Standing], own: str = "") -> None:
+    console.print(ladder_table(standings, own=own))
+    console.print(LEGEND, markup=False, style="dim")
 
 
 def _waiting_line(facts: Waiting) -> str:
@@ -199,15 +229,6 @@ def _waiting_line(facts: Waiting) -> str:
     if facts.announcement:
         line += f"; {escape(facts.announcement)}"
     return f"{line} (Ctrl-C cancels)"
-
-
-def _finished_line(finished: FinishedMatch) -> Any:
-    when = finished.ended_at.ToDatetime().strftime("%Y-%m-%d %H:%M")
-    points = f"{finished.balances.north}:{finished.balances.south}"
-    how = short_reason(outcome_from_pb(finished.outcome)) if finished.outcome.cause else "?"
-    return escape(
-        f"{when}  {finished.north.name} - {finished.south.name}  {points}  {how}  {finished.match_id}"
-    )
 
 
 if __name__ == "__main__":

@@ -345,13 +345,33 @@ class Client:
         )
         return answer.standing
 
+    async def neighbourhood(
+        self, player_id: str = "", each_way: int = 5
+    ) -> tuple[list[ladder_service_pb2.Standing], int]:
+        """A player (by default the caller) between those just better and just worse, best first, and how many are ranked.
+
+        Nobody when the player has no rated match.
+        """
+        request = ladder_service_pb2.GetNeighbourhoodRequest(player_id=player_id, each_way=each_way)
+        answer = await self._connections.ask(
+            self._matchmaking, lambda service: service.ladder.GetNeighbourhood, request
+        )
+        return list(answer.standings), answer.ranked_players
+
     async def history(self, player_id: str = "", count: int = 20) -> list[ladder_service_pb2.FinishedMatch]:
         """A player's last finished matches, newest first; by default the caller's."""
-        request = ladder_service_pb2.ListMatchesRequest(player_id=player_id, page_size=min(_PAGE_SIZE, count))
-        answer = await self._connections.ask(
-            self._matchmaking, lambda service: service.ladder.ListMatches, request
-        )
-        return list(answer.matches)
+        matches: list[ladder_service_pb2.FinishedMatch] = []
+        request = ladder_service_pb2.ListMatchesRequest(player_id=player_id)
+        while len(matches) < count:
+            request.page_size = min(_PAGE_SIZE, count - len(matches))
+            page = await self._connections.ask(
+                self._matchmaking, lambda service: service.ladder.ListMatches, request
+            )
+            matches.extend(page.matches)
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        return matches
 
     async def rating_decision(self, match_id: str) -> ladder_service_pb2.RatingDecision:
         """Whether a match was rated and why. Raises CallError NO_DECISION while it is not made."""

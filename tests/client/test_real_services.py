@@ -20,6 +20,7 @@ from client.bots.house import House
 from client.bots.player import play
 from client.table import Player
 from engine.command import Command
+from engine.event import RoundDealt, TurnTimed
 from engine.outcome import Cause
 from engine.recordlines import read_record
 from engine.seats import BySeat
@@ -228,8 +229,23 @@ async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record
     one, other = await guest(services, "Amber"), await guest(services, "Basil")
     assert await exhibition(one, other, lambda line: None)
     (finished,) = await one.history()
+    events = await services.events(finished.match_id)
+    assert finished.rounds == sum(isinstance(event, RoundDealt) for event in events)
+    assert finished.turns == max(event.turn for event in events if isinstance(event, TurnTimed))
+    assert finished.played_ms > 0
     assert (await run_client(services, "ladder"))[1].splitlines()[1].split()[0] == "1"
+    status, said, _ = await run_client(services, "ladder", "--around", "--of", finished.north.player_id)
+    assert status == 0
+    assert [line.split()[0] for line in said.splitlines()[1:3]].count(">") == 1
+    assert "2 ranked in all" in said
+    status, said, _ = await run_client(services, "ladder", "--around")
+    assert (status, said) == (0, "Without a rated match there is no place on the ladder.\n")
     status, said, _ = await run_client(services, "profile", finished.north.player_id)
+    assert status == 0
+    assert "Amber" in said
+    assert "Basil" in said
+    assert max(map(len, said.splitlines())) <= 80
+    status, said, _ = await run_client(services, "history", finished.north.player_id, "--ids")
     assert status == 0
     assert finished.match_id in said
     status, said, _ = await run_client(services, "watch", finished.match_id)
