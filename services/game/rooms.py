@@ -214,7 +214,8 @@ class Rooms:
             owner = owners.get(match_id)
             if owner is None or (owner.engine_id, owner.fence) != (self._shell.incarnation.engine_id, fence):
                 self._left_over.discard(match_id)
-                del self._resumed[match_id, fence]
+                # A player may have asked for it meanwhile, just before it was lost.
+                self._resumed.pop((match_id, fence), None)
         await self._open_all([(match_id, fences[match_id]) for match_id in sorted(self._left_over)])
 
     async def _record(self, connection: Connection, taken: list[TakenUp]) -> None:

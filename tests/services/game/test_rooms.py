@@ -254,6 +254,34 @@ async def test_a_match_whose_taking_up_was_not_acknowledged_is_opened_without_be
         await rooms.suspend()
 
 
+async def test_a_match_that_is_opened_and_lost_while_it_is_looked_for_stops_nothing(
+    database_url: str,
+) -> None:
+    """A player asks for it and another process takes it up, both between two steps of this one."""
+
+    class Unheard(Rooms):
+        """The answer to the commit is lost."""
+
+        async def _resume(self, taken: list[TakenUp]) -> None:
+            raise asyncpg.ConnectionDoesNotExistError
+
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        rooms = Unheard(pool, shell(pool, "new"), tasks, 0)
+        with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+            await rooms.take_up_orphans()
+        async with pool.acquire() as connection, connection.transaction():
+            await connection.execute("lock table match_owner")
+            looking = asyncio.create_task(rooms.open_left_over())
+            assert await rooms.open(match_id, 2) is not None
+            await connection.execute("update match_owner set engine_id = 'other', fence = 3")
+        await looking
+        await rooms.suspend()
+
+
 async def test_what_passed_before_the_newest_ruling_is_no_outage_of_the_turn(database_url: str) -> None:
     """Fault 24: a ruling that was stored when the database came back opens a turn that nobody has waited in yet."""
     async with (
