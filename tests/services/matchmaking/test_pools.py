@@ -174,14 +174,15 @@ async def test_a_refused_seek_leaves_the_open_one_of_another_pool_alone(open_hou
 async def test_an_announcement_reaches_those_who_wait_at_once_and_goes_when_it_is_taken_back(
     house: House,
 ) -> None:
-    # So rarely is anything told by itself that it must have been the announcement.
     await house.start(news_period_seconds=60)
     seek = house.player("ann").seek()
     assert (await seek.is_waiting()).announcement == ""
-    await announce(house, "a new release at noon – matches go on", pools=[RATED])
-    assert (await seek.is_waiting()).announcement == "a new release at noon – matches go on"
-    await announce(house, "")
-    assert (await seek.is_waiting()).announcement == ""
+    # Nothing is told by itself for longer than this.
+    async with asyncio.timeout(50):
+        await announce(house, "a new release at noon – matches go on", pools=[RATED])
+        assert (await seek.is_waiting()).announcement == "a new release at noon – matches go on"
+        await announce(house, "")
+        assert (await seek.is_waiting()).announcement == ""
 
 
 async def test_an_order_ends_by_itself(open_house: House) -> None:
@@ -339,6 +340,26 @@ async def test_the_rows_keep_an_order_in_its_form(database_url: str) -> None:
         await connection.close()
 
 
+async def stuck(house: House, openings: int) -> bool:
+    """Whether so many seeks that are being opened wait for what a test has locked."""
+    waiting = await house.pool.fetchval(
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'seek_memory'"
+    )
+    return bool(waiting >= openings)
+
+
+async def test_a_seek_that_was_being_opened_when_the_pool_was_drained_is_refused(open_house: House) -> None:
+    async with open_house.pool.acquire() as connection, connection.transaction():
+        await connection.execute("lock table seek_memory in access exclusive mode")
+        # Signs of life wait for the table as well, on a connection of their own.
+        await eventually(lambda: stuck(open_house, 1))
+        late = open_house.player("ann").seek()
+        await eventually(lambda: stuck(open_house, 2))
+        await order(open_house, pb.POOL_MODE_DRAINING)
+    assert (await late.failed())[:2] == DRAINING
+    assert await open_house.pool.fetchval("select count(*) from seek") == 0
+
+
 async def test_matches_are_made_while_those_who_come_wait_for_the_database(open_house: House) -> None:
     """A rush of arrivals does not take every connection: who waits already is matched."""
     await order(open_house, pb.POOL_MODE_PAUSED)
@@ -352,14 +373,7 @@ async def test_matches_are_made_while_those_who_come_wait_for_the_database(open_
             asyncio.create_task(open_house.player(f"late-{n}").seek().is_waiting()) for n in range(20)
         ]
 
-        async def stuck() -> bool:
-            return bool(
-                await open_house.pool.fetchval(
-                    "select count(*) >= 3 from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'how'"
-                )
-            )
-
-        await eventually(stuck)
+        await eventually(lambda: stuck(open_house, 4))
         await order(open_house, pb.POOL_MODE_OPEN)
         await asyncio.gather(*(seek.matched() for seek in waiting))
         # Not one of them has given up or come through: they are waiting still.
