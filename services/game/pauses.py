@@ -12,6 +12,8 @@ from services.game.rooms import Rooms
 LOOK_SECONDS: Final = 0.25
 TOLD_NS: Final = 500 * MILLISECOND
 """Shorter pauses change no countdown that anybody could read; they are told with the next question."""
+STEP_NS: Final = TOLD_NS // 2
+"""Half of it, so that a decision that began between two tellings is told in time, too."""
 AT_ONCE: Final = 32
 """Tables told in one turn of the loop: telling all of them at once would be a pause, too."""
 BETWEEN_SECONDS: Final = 0.01
@@ -32,12 +34,17 @@ class Pauses:
             await self.look()
 
     async def look(self) -> None:
-        """Tells of what has come since the last time, if it is enough."""
+        """Tells of what has come since the last time, if it is enough, and where it was: not at tables whose decision has
+        begun since. In a process that is too busy that is most of them, and telling them all would keep it so."""
         total_ns = self._livetime.gap_total_ns
-        if total_ns - self._told_ns < TOLD_NS:
+        if total_ns - self._told_ns < STEP_NS:
             return
         self._told_ns = total_ns
-        waiting = [room for room in self._rooms.live() if room.left() is not None]
+        waiting = [
+            room
+            for room in self._rooms.live()
+            if (left := room.left()) is not None and left.credited_ns >= STEP_NS
+        ]
         for first in range(0, len(waiting), AT_ONCE):
             for room in waiting[first : first + AT_ONCE]:
                 room.listeners.announce()

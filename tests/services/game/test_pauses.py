@@ -8,15 +8,17 @@ from typing import Any, cast
 
 from engine.clock import MILLISECOND
 from services.game.livetime import LiveTime
-from services.game.pauses import AT_ONCE, TOLD_NS, Pauses
+from services.game.pauses import AT_ONCE, STEP_NS, TOLD_NS, Pauses
 from services.wire.tables import Left
 
 
 class Table:
-    """What a room is here: whether a clock runs, and how often its question was put anew."""
+    """What a room is here: whether a clock runs, since when, and how often its question was put anew."""
 
-    def __init__(self, *, runs: bool = True) -> None:
+    def __init__(self, livetime: LiveTime, *, runs: bool = True) -> None:
         self.runs = runs
+        self._livetime = livetime
+        self._since_ns = livetime.gap_total_ns
         self.announced = 0
 
     @property
@@ -27,7 +29,11 @@ class Table:
         self.announced += 1
 
     def left(self) -> Left | None:
-        return Left(1) if self.runs else None
+        return Left(1, self.credited_ns()) if self.runs else None
+
+    def credited_ns(self) -> int:
+        """What is credited."""
+        return self._livetime.gap_total_ns - self._since_ns
 
 
 class Tables(list[Table]):
@@ -40,9 +46,10 @@ def pauses_at(livetime: LiveTime, tables: Tables) -> Pauses:
 
 
 async def test_gaps_are_told_once_they_are_enough_and_where_a_clock_runs() -> None:
-    livetime, tables = LiveTime(), Tables([Table(), Table(runs=False)])
+    livetime = LiveTime()
+    tables = Tables([Table(livetime), Table(livetime, runs=False)])
     pauses = pauses_at(livetime, tables)
-    livetime.gap_total_ns += TOLD_NS - MILLISECOND
+    livetime.gap_total_ns += STEP_NS - MILLISECOND
     await pauses.look()
     assert [table.announced for table in tables] == [0, 0]
     livetime.gap_total_ns += MILLISECOND
@@ -51,9 +58,33 @@ async def test_gaps_are_told_once_they_are_enough_and_where_a_clock_runs() -> No
     assert [table.announced for table in tables] == [1, 0]
 
 
+async def test_a_table_is_told_what_it_has_not_heard_before_that_is_half_a_second() -> None:
+    """However many small gaps it was, and whenever its decision began: it is never told of the time before."""
+    livetime = LiveTime()
+    pauses = pauses_at(livetime, tables := Tables())
+    livetime.gap_total_ns += STEP_NS - MILLISECOND
+    tables.append(table := Table(livetime))
+    livetime.gap_total_ns += STEP_NS - MILLISECOND
+    await pauses.look()
+    assert not table.announced
+    heard_ns = 0
+    for _ in range(50):
+        livetime.gap_total_ns += 70 * MILLISECOND
+        before = table.announced
+        await pauses.look()
+        if table.announced > before:
+            heard_ns = table.credited_ns()
+        assert table.credited_ns() - heard_ns < TOLD_NS
+    livetime.gap_total_ns += STEP_NS
+    tables.append(late := Table(livetime))
+    await pauses.look()
+    assert not late.announced
+
+
 async def test_telling_all_tables_leaves_the_loop_free_in_between() -> None:
     """All at once would be the next pause."""
-    livetime, tables = LiveTime(), Tables([Table() for _ in range(3 * AT_ONCE + 1)])
+    livetime = LiveTime()
+    tables = Tables([Table(livetime) for _ in range(3 * AT_ONCE + 1)])
     pauses = pauses_at(livetime, tables)
     livetime.gap_total_ns += TOLD_NS
     telling = asyncio.create_task(pauses.look())
