@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from services.storage.incidents import Effect, Incident, Touched
@@ -22,7 +22,12 @@ class Resumed:
     earlier: tuple[Incident, ...] = ()
     """The changes of owner before this one that no ruling has credited yet, oldest first."""
     waited_ns: int = 0
-    """How long ago the phase of the match began, by the database's clock."""
+    """How long ago the phase of the match began, by the database's clock, without the outages since its newest ruling."""
+
+    def waited(self, since_ns: int) -> Resumed:
+        """The same, when the phase began `since_ns` ago: what was an outage nobody could use."""
+        outages_ns = self.gap_ns + sum(incident.lasted_ns for incident in self.earlier)
+        return replace(self, waited_ns=max(0, since_ns - outages_ns))
 
     def touched(self, credited_ns: int, effect: Effect) -> list[Touched]:
         """What a ruling credits for outages, each booked with its own.

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import grpc
@@ -147,12 +146,12 @@ class Rooms:
         if row is None:
             raise match_not_found()
         story = Story.from_log(row, await matches.get_log(self._pool, match_id))
-        waited_ns = 0
+        since_ns = 0
         if limits.limit_ns(row, story.state) is not None:
-            waited_ns = await ownership.since_ns(self._pool, story.phase_since)
+            since_ns = await ownership.since_ns(self._pool, story.phase_since)
         resumed = self._resumed.pop((match_id, fence), None)
         if resumed is not None:
-            resumed = replace(resumed, waited_ns=waited_ns)
+            resumed = resumed.waited(since_ns)
         if story.over or self.draining:
             return None
         older = self._rooms.get(match_id)

@@ -218,6 +218,26 @@ async def test_the_start_limit_goes_on_after_a_takeover(
         await rooms.suspend()
 
 
+async def test_an_outage_is_no_part_of_a_start_limit(database_url: str) -> None:
+    """Rule 7.2: of 30 seconds since the match was made nobody listened for 20, so that players could use 10."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        (match_id,) = await orphans(pool, 1)
+        await pool.execute("update match set created_at = clock_timestamp() - interval '30 s'")
+        await ownership.begin_lease(pool, "gone", "before", "127.0.0.1:2", -15.0)
+        await pool.execute("update engine_lease set renewed_at = clock_timestamp() - interval '20 s'")
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+        assert await rooms.take_up_orphans() == 1
+        room = await rooms.find(match_id)
+        assert isinstance(room, Room)
+        assert room._resumed is not None
+        assert room._resumed.gap_ns >= 20_000_000_000
+        assert room._resumed.waited_ns < 30_000_000_000
+        await rooms.suspend()
+
+
 async def test_a_match_whose_taking_up_was_not_acknowledged_is_opened_without_being_asked_for(
     database_url: str,
 ) -> None:
