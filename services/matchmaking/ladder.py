@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any, Final, get_args
 from uuid import UUID
@@ -21,17 +22,25 @@ CHANNEL: Final = "match_outcome"
 LOOK_SECONDS = 2.0
 """How often it looks by itself: a lost notice costs this much and nothing else."""
 BATCH = 100
+SETTLING_SECONDS = 120.0
+"""How much later it is believed what the database calls settled: its clock may have stepped ahead just then, and a
+transaction that was open then is over by now."""
 
 
 class LadderWorker:
     """Decides about finished matches in the order in which they ended. Any number may run: each decision is one
     transaction that only one of them can commit."""
 
-    def __init__(self, pool: Pool, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, pool: Pool, registry: CollectorRegistry, *, settling_seconds: float = SETTLING_SECONDS
+    ) -> None:
         self._pool = pool
+        self._settling_seconds = settling_seconds
         self._notice = asyncio.Event()
-        # Every outcome numbered up to here is decided, and no more will appear there.
+        # Every outcome numbered up to here has been looked at, and no more will appear there.
         self._mark = 0
+        # What was called settled, and when (monotonic).
+        self._settled: tuple[int, float] | None = None
         # Incidents whose results are all held, and whose window is so long over that there will be no more.
         self._held_for: set[UUID] = set()
         self._decided = Counter(
@@ -91,10 +100,21 @@ class LadderWorker:
                     await self._decide(connection, ended)
                 after = batch[-1].ended_no
         self._undecided.set(0)
-        self._mark = max(self._mark, settled)
+        self._advance(settled)
         async with self._pool.acquire() as connection:
             await self._hold_overlooked(connection)
             self._held.set(await rulings.count_held(connection))
+
+    def _advance(self, settled: int) -> None:
+        now = time.monotonic()
+        if self._settled is None:
+            # At once, or everything would be looked through again and again for as long.
+            self._mark = settled
+        elif now - self._settled[1] < self._settling_seconds:
+            return
+        else:
+            self._mark = max(self._mark, self._settled[0])
+        self._settled = settled, now
 
     async def _hold_overlooked(self, connection: Connection) -> None:
         """Incidents are noticed or declared after the fact, too: what they make doubtful may be rated already."""

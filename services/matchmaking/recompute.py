@@ -49,7 +49,7 @@ def command(arguments: Sequence[str]) -> int:
     except UnknownModelError as error:
         sys.stderr.write(f"{error}\n")
         return UNREADABLE
-    return _tell(audit, time.monotonic() - began)
+    return tell(audit, time.monotonic() - began)
 
 
 async def _run(url: str, author: str, reason: str, *, check: bool) -> Audit:
@@ -62,7 +62,8 @@ async def _run(url: str, author: str, reason: str, *, check: bool) -> Audit:
         await connection.close()
 
 
-def _tell(audit: Audit, seconds: float) -> int:
+def tell(audit: Audit, seconds: float) -> int:
+    """Prints what was found in `seconds`; the exit status. What waits for an earlier decision is not repaired."""
     for difference in audit.differences:
         sys.stdout.write(f"{difference}\n")
     sys.stdout.write(
@@ -73,5 +74,6 @@ def _tell(audit: Audit, seconds: float) -> int:
         sys.stdout.write("equal\n")
         return EQUAL
     repaired = "" if audit.ruling_id is None else f", repaired by ruling {audit.ruling_id}"
-    sys.stdout.write(f"{len(audit.differences)} differences{repaired}\n")
-    return DIFFERENT if audit.ruling_id is None else EQUAL
+    waiting = f"; {audit.out_of_order} wait for an earlier decision" if audit.out_of_order else ""
+    sys.stdout.write(f"{len(audit.differences)} differences{repaired}{waiting}\n")
+    return DIFFERENT if audit.ruling_id is None or audit.out_of_order else EQUAL

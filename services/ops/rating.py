@@ -86,6 +86,8 @@ def _rule(
     async def make(connection: Connection) -> Summary:
         if incident_id is not None:
             meant = await _meant(connection, action, incident_id)
+            if not match_ids and not meant:
+                raise RefusedError(f"there is nothing to {action} because of incident {incident_id}")
             return await rulings.make_ruling(connection, ruling, match_ids or meant)
         return await rulings.make_ruling(connection, ruling, match_ids)
 

@@ -62,7 +62,7 @@ async def settled_mark(connection: Connection) -> int:
     """A number up to which no outcome can appear any more: none of a transaction that might still be open is below.
 
     Numbers are given before commits, so a smaller one may be committed later; ten minutes are far more than a
-    transaction can last.
+    transaction can last. That is by the database's clock: where it has stepped ahead just now, the number is too high.
     """
     mark: int | None = await connection.fetchval(
         "select max(ended_no) from match_outcome where ended_at < clock_timestamp() - interval '10 minutes'"

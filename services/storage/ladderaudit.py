@@ -43,6 +43,9 @@ class Audit:
     undecided: int = 0
     """Finished matches without a decision yet; the ladder without them is compared."""
     differences: list[Difference] = field(default_factory=list)
+    out_of_order: int = 0
+    """How many of the differences are decisions that were made before an earlier one of the same player. No repair is
+    about those: they are made again when the earlier one is made."""
     ruling_id: UUID | None = None
     """The recorded repair."""
 
@@ -77,6 +80,8 @@ class _Audit:
         self.verdicts: list[tuple[UUID, Verdict]] = []
         """What should be decided where something else is."""
         self._records: list[tuple[str, Record]] = []
+        self._newest: dict[str, int] = {}
+        """The numbers of the players' newest decided results that count or could: an older one is late."""
         self._waiting: dict[str, UUID] = {}
         """Players of a match without a decision, which no later one of theirs may have."""
 
@@ -96,6 +101,8 @@ class _Audit:
             if stored != expected:
                 self.verdicts.append((ended.match_id, expected))
                 self._differ(f"match {ended.match_id}", _verdict(stored), _verdict(expected))
+            if ended.result.reason() == "rated":
+                self._newest |= dict.fromkeys(ended.result.players.values(), ended.ended_no)
             self._in_order(ended, stored)
         await self._players()
         return self._found
@@ -112,11 +119,14 @@ class _Audit:
     def _in_order(self, ended: Ended, stored: Verdict) -> None:
         for player in ended.result.players.values() if stored.rated else ():
             if player in self._waiting:
+                self._found.out_of_order += 1
                 self._differ(f"match {ended.match_id}", "decided", f"match {self._waiting[player]} before it")
 
     async def _players(self) -> None:
         rows = await self._connection.fetch(
-            "select player_id, mu, sigma, shown, rated_matches, wins from rating order by player_id"
+            """
+            select player_id, mu, sigma, shown, rated_matches, wins, newest_ended_no from rating order by player_id
+            """
         )
         records = self._ladder.records
         self._found.players = len(records)
@@ -130,6 +140,10 @@ class _Audit:
                 self._records.append((row["player_id"], expected))
                 said = _record(stored, row["shown"])
                 self._differ(f"player {row['player_id']}", said, _record(expected))
+            elif row["newest_ended_no"] < (newest := self._newest.get(row["player_id"], 0)):
+                self._records.append((row["player_id"], expected))
+                said = f"newest result {row['newest_ended_no']}"
+                self._differ(f"player {row['player_id']}", said, f"newest result {newest}")
 
     def _differ(self, what: str, stored: str, expected: str) -> None:
         self._found.differences.append(Difference(what, stored, expected))
@@ -143,10 +157,11 @@ class _Audit:
         for first in range(0, len(self._records), REPLACED_AT_ONCE):
             await self._connection.executemany(
                 """
-                insert into rating (player_id, mu, sigma, shown, rated_matches, wins)
-                values ($1, $2, $3, $4, $5, $6)
+                insert into rating as r (player_id, mu, sigma, shown, rated_matches, wins, newest_ended_no)
+                values ($1, $2, $3, $4, $5, $6, $7)
                 on conflict (player_id) do update
-                set mu = $2, sigma = $3, shown = $4, rated_matches = $5, wins = $6, updated_at = clock_timestamp()
+                set mu = $2, sigma = $3, shown = $4, rated_matches = $5, wins = $6,
+                    newest_ended_no = greatest(r.newest_ended_no, $7), updated_at = clock_timestamp()
                 """,
                 [
                     (
@@ -156,6 +171,7 @@ class _Audit:
                         record.rating.shown,
                         record.rated_matches,
                         record.wins,
+                        self._newest.get(player, 0),
                     )
                     for player, record in self._records[first : first + REPLACED_AT_ONCE]
                 ],

@@ -106,13 +106,13 @@ async def test_all_that_an_incident_concerns_is_ruled_about_at_once(
     )
     await put_incidents(connection, [incident])
     because = ("--incident", incident.incident_id)
-    assert "no match is named" in await operator("release", *because, *WHO, status=1)
+    assert "nothing to release" in await operator("release", *because, *WHO, status=1)
     await operator("hold", str(matches[4].match_id), *because, *WHO)
     await operator("hold", *because, *WHO)
     for match in matches[2:]:
         match.ruled = "hold"
     assert await stored(connection) == fold(matches)
-    assert "no match is named" in await operator("hold", *because, *WHO, status=1)
+    assert "nothing to hold" in await operator("hold", *because, *WHO, status=1)
     await operator("release", str(matches[2].match_id), *because, *WHO)
     matches[2].ruled = "release"
     await operator("reverse", *because, *WHO)
