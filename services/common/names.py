@@ -11,7 +11,6 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from confusable_homoglyphs import confusables
@@ -83,7 +82,7 @@ def parse_name(text: str, *, house_bot: bool = False) -> PlayerName:
     _check_length(shown)
     _check_scripts(shown)
     name = PlayerName(shown, _key(shown), skeleton(shown))
-    if not house_bot and (name.skeleton in _reserved() or _like_a_neutral_name(name.skeleton)):
+    if not house_bot and (name.skeleton in _RESERVED_LOOKS or _like_a_neutral_name(name.skeleton)):
         raise NameFaultError("this name is reserved")
     return name
 
@@ -172,18 +171,11 @@ def _like_a_neutral_name(seen: str) -> bool:
     return seen.startswith(start) and len(rest) >= 6 and set(rest) <= set(skeleton("0123456789abcdef"))
 
 
-@cache
-def _reserved() -> frozenset[str]:
-    return frozenset(map(skeleton, _RESERVED))
-
-
 def _prototypes(text: str) -> str:
-    table = _table()
     decomposed = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFD", "".join(table.get(character, character) for character in decomposed))
+    return unicodedata.normalize("NFD", "".join(_LOOKS.get(character, character) for character in decomposed))
 
 
-@cache
 def _table() -> dict[str, str]:
     """What every character looks like: one member of each set of characters that look alike stands for all of them."""
     looks: dict[str, set[str]] = {}
@@ -211,3 +203,8 @@ def _reachable(start: str, edges: dict[str, set[str]]) -> Iterable[str]:
         found |= fresh
         todo.extend(fresh)
     return found
+
+
+# Made with the module: a tenth of a second that no process has to spare once it serves.
+_LOOKS: Final = _table()
+_RESERVED_LOOKS: Final = frozenset(map(skeleton, _RESERVED))

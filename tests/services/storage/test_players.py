@@ -68,8 +68,8 @@ async def test_names_of_others_are_refused(pool: Pool, wanted: str, refused: Nam
 
 @pytest.mark.parametrize(
     "wanted",
-    [("Zoë",) * 8, ("zoë", "ZOË") * 4, ("Bill", "BiII", "Bi1l", "BI11") * 2],
-    ids=["same", "case", "alike"],
+    [("Zoë",) * 8, ("zoë", "ZOË") * 4, ("νικος", "ΝΙΚΟΣ") * 4, ("Bill", "BiII", "Bi1l", "BI11") * 2],
+    ids=["same", "case", "case that looks different", "alike"],
 )
 async def test_of_many_who_want_a_name_at_once_exactly_one_gets_it(
     pool: Pool, wanted: tuple[str, ...]
