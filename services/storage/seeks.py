@@ -113,9 +113,15 @@ async def open_seek(
     async with connection.transaction():
         name = await players.put_player(connection, player.player_id, player.name, bot=player.bot)
         known = await _known(connection, player.player_id, request_id, pool)
-        against = known.ended or await find_cooldown(connection, player.player_id)
+        # The match first: when it is cancelled, it lets its players go and blames them in one transaction. So whoever is
+        # seen to be free here is seen to be blamed as well.
+        against = (
+            await find_live(connection, player.player_id)
+            or known.ended
+            or await find_cooldown(connection, player.player_id)
+        )
         if against is not None:
-            return await find_live(connection, player.player_id) or against
+            return against
         waited = await connection.fetchval(
             """
             insert into seek (player_id, seek_id, pool, request_id, since)

@@ -15,7 +15,7 @@ from services.storage import noshows, seeks
 from services.storage.matches import PlayerRow
 from services.storage.noshows import Cooling
 from services.storage.seeks import Created, LiveMatch, Opened, Place
-from tests.services.matchmaking.house import House, end_match, reason, retry_seconds
+from tests.services.matchmaking.house import House, end_match, eventually, reason, retry_seconds
 
 ANN = PlayerRow("player-ann", "ann", bot=False)
 BEN = PlayerRow("player-ben", "ben", bot=False)
@@ -128,6 +128,35 @@ async def test_a_player_in_a_live_match_gets_it_and_no_cooldown(house: House) ->
     found = await sought(house, ANN)
     assert isinstance(found, LiveMatch)
     assert found.match_id == live
+
+
+async def test_a_seek_while_the_no_show_is_being_recorded_does_not_get_past_it(house: House) -> None:
+    """A match is cancelled and blames ann just while her seek is being opened: she is told of the match, or to wait."""
+    match_id = uuid.UUID(await cancelled_match(house, ago=timedelta(minutes=5)))
+    await house.pool.execute("insert into live_seat values ('player-ann', $1)", match_id)
+    async with house.pool.acquire() as other:
+        # Another opening of the same player holds this one up after it has looked for a cooldown.
+        opening = other.transaction()
+        await opening.start()
+        await other.execute(
+            "insert into seek (player_id, seek_id, pool) values ('player-ann', $1, 'rated')", uuid.uuid4()
+        )
+        seeking = asyncio.create_task(sought(house, ANN))
+
+        async def is_held_up() -> bool:
+            return seeking.done() or await house.pool.fetchval(
+                "select exists (select from pg_locks where not granted)"
+            )
+
+        await eventually(is_held_up)
+        async with house.pool.acquire() as writer, writer.transaction():
+            await writer.execute(
+                "insert into no_show (match_id, player_id) values ($1, 'player-ann')", match_id
+            )
+            await writer.execute("delete from live_seat")
+        await opening.rollback()
+        assert isinstance(await seeking, LiveMatch | Cooling)
+    assert isinstance(await sought(house, ANN), Cooling)
 
 
 async def test_a_thousand_no_shows_are_not_all_looked_at(house: House) -> None:
