@@ -32,7 +32,7 @@ COLUMNS: Final = (
     "seconds",
     "matches/s",
     "waited, s (p50 / p90 / most)",
-    "kill to next match, s (p50 / most)",
+    "after a kill, s (p50 / most)",
     "told before placed",
     "in two matches, lost, or told wrong",
 )
