@@ -19,6 +19,9 @@ from services.storage.poolorders import PoolOrder
 from services.storage.seeks import PoolName, SeatName
 
 POOLS: tuple[PoolName, ...] = ("rated", "casual")
+NOTABLE_SHARE = 20
+"""A change of the number of waiting players by one in so many is told before the next news is due anyway. In a crowd
+of thousands somebody comes all the time, and each change would be a message to everybody."""
 DRAINED_RETRY_SECONDS = 30.0
 """When to ask again in a pool that is drained until further notice."""
 
@@ -165,10 +168,12 @@ class Seekers:
         ]
 
     def announce(self) -> None:
-        """Nudge those who were told another number of waiting players than there is now."""
+        """Nudge those who were told quite another number of waiting players than there is now."""
         for seeker in self._by_player.values():
+            told = seeker.told_waiting
+            change = abs(self._count[seeker.pool] - told)
             # 0: it is about to be told for the first time.
-            if seeker.told_waiting not in (0, self._count[seeker.pool]):
+            if told and change and change * NOTABLE_SHARE >= told:
                 seeker.nudge()
 
     def settle_all(self, answer: ServiceError) -> None:
