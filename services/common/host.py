@@ -33,6 +33,8 @@ READY = "ready"
 MESSAGE_BYTES_MAX = 64 * 1024
 READINESS_PERIOD_SECONDS = 1.0
 READINESS_TIMEOUT_SECONDS = 2.0
+LEAVE_SECONDS_MAX = 5.0
+"""How long a process that has stopped may take to close what it has open, before it is gone anyway."""
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_metadata_size", 16 * 1024),
@@ -66,6 +68,7 @@ class Host:
         self._health = health.aio.HealthServicer()
         self._readiness: dict[str, Callable[[], bool]] = {"database": lambda: self.database_ready}
         self._drains: list[Callable[[], Awaitable[None]]] = []
+        self._asking: asyncio.Task[bool] | None = None
         self._ready = Gauge("spectacular_bid_ready", "1 while this process is ready.", registry=self.registry)
         build = Gauge("spectacular_bid_build_info", "Always 1.", ["version"], registry=self.registry)
         build.labels(importlib.metadata.version("spectacular-bid")).set(1)
@@ -191,9 +194,14 @@ class Host:
                 await drain()
         finally:
             watcher.cancel()
+            if self._asking is not None:
+                self._asking.cancel()
             await self._stop_servers()
             page.close()
             self.log.info("stopped", service=self.name)
+        # Of a connection that a cancelled task leaves in the middle of a query, asyncpg awaits the answer, for half a
+        # minute and more when the database hangs. Nothing that is still to come is worth that.
+        asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, _leave)
 
     async def _stop_servers(self) -> None:
         grace = self.settings.drain_grace_seconds
@@ -220,9 +228,16 @@ class Host:
         self._ready.set(ready)
 
     async def _database_answers(self) -> bool:
+        # A query that is cancelled waits for its answer all the same, in asyncpg, and this must not hang with the database:
+        # one that is late is left alone, and no other is asked meanwhile.
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_database(), name="asking the database")
+        await asyncio.wait({self._asking}, timeout=READINESS_TIMEOUT_SECONDS)
+        return self._asking.done() and self._asking.result()
+
+    async def _ask_database(self) -> bool:
         try:
-            async with asyncio.timeout(READINESS_TIMEOUT_SECONDS):
-                return bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
+            return bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
             return False
 

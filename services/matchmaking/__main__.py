@@ -91,7 +91,8 @@ class Matchmaking:
 
             async def give_up_the_lead() -> None:
                 holding.cancel()
-                await asyncio.wait([holding])
+                # Not longer: when the database hangs, the end of this process ends its lead.
+                await asyncio.wait([holding], timeout=self._settings.drain_grace_seconds)
 
             self._host.on_drain(give_up_the_lead)
             try:

@@ -22,6 +22,7 @@ from tests.engine.tables import deal, play
 from tests.integration.conftest import Behind
 from tests.integration.soundness import sound
 from tests.integration.test_resume import gauge, stored
+from tests.proxy import Way
 from tests.seats import Table, eventually, on_a_stream, scripted
 from tests.stack import Player, Stack, time_control
 
@@ -183,6 +184,28 @@ async def test_a_database_that_is_away_costs_nobody_time(behind: Behind) -> None
     outcome = await made.outcome(table.match_id)
     assert outcome is not None
     assert outcome["cause"] == "resignation"
+
+
+async def test_every_process_can_be_stopped_while_the_database_hangs(behind: Behind) -> None:
+    """In order, and long before anything has given the database up: connections that are in the middle of something are
+    left as they are."""
+    made = behind.stack
+    names = ("clock", "matchmaking", "game")
+
+    async def noticed() -> bool:
+        return all(
+            any("database" in line.get("missing", ()) for line in made.processes[name].events())
+            for name in names
+        )
+
+    behind.proxy.hold(*Way)
+    try:
+        await eventually(noticed)
+        ended = await asyncio.gather(*(made.processes[name].terminate(seconds_max=25) for name in names))
+        assert ended == [0, 0, 0]
+    finally:
+        behind.proxy.heal()
+        await made.restore(*names)
 
 
 async def test_a_deadline_survives_the_crash_of_the_clock(own: Stack) -> None:
