@@ -230,7 +230,7 @@ async def kills(town: Town, times: int, *, seed: int, batch: int) -> Report:
         made = await _matches(town)
         tasks = [asyncio.create_task(seeker.seek(town.addresses)) for seeker in arriving]
         # A leader that makes no matches is not what is looked for.
-        while await _matches(town) == made:  # noqa: ASYNC110 - the event is in the database
+        while await _matches(town) == made and not all(task.done() for task in tasks):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
         await asyncio.sleep(chance.uniform(0, 0.1))
         struck = time.monotonic()
