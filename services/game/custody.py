@@ -45,7 +45,8 @@ class Custody:
 
     async def run(self) -> None:
         """Begins, and looks now and then. Until cancelled, or another incarnation of this process has begun."""
-        await self.begin()
+        if not self.begun:
+            await self.begin()
         while not self._lease.lost.is_set():
             await asyncio.sleep(LOOK_SECONDS)
             try:
