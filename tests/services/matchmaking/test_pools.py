@@ -15,6 +15,9 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from typer.testing import CliRunner
 
+from client.errors import CallError
+from client.session import Client
+from services.matchmaking.seekers import DRAINED_RETRY_SECONDS
 from services.ops.__main__ import app
 from spectacularbid.internal.operations.v1 import operations_service_pb2 as pb
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import OperationsServiceStub
@@ -183,6 +186,18 @@ async def test_an_announcement_reaches_those_who_wait_at_once_and_goes_when_it_i
         assert (await seek.is_waiting()).announcement == "a new release at noon – matches go on"
         await announce(house, "")
         assert (await seek.is_waiting()).announcement == ""
+
+
+async def test_the_client_library_tells_of_a_drained_pool_and_does_not_wait_for_it(open_house: House) -> None:
+    await announce(open_house, "back at noon")
+    await order(open_house, pb.POOL_MODE_DRAINING)
+    async with Client(open_house.address, open_house.player("ann").token) as client:
+        # Sooner than the service wants to be asked again.
+        async with asyncio.timeout(DRAINED_RETRY_SECONDS - 5):
+            with pytest.raises(CallError) as error:
+                await client.seek()
+    assert (error.value.reason, error.value.metadata["announcement"]) == ("POOL_DRAINING", "back at noon")
+    assert error.value.retry_after_seconds == DRAINED_RETRY_SECONDS
 
 
 async def test_an_order_ends_by_itself(open_house: House) -> None:
