@@ -34,8 +34,12 @@ FACES = {
         "spectacularbid.matchmaking.v1.MatchmakingService",
         "spectacularbid.ladder.v1.LadderService",
         "spectacularbid.identity.v1.GuestService",
+        "spectacularbid.identity.v1.PlayerService",
     },
-    ("matchmaking", "internal"): {"spectacularbid.internal.placement.v1.PlacementService"},
+    ("matchmaking", "internal"): {
+        "spectacularbid.internal.placement.v1.PlacementService",
+        "spectacularbid.internal.operations.v1.OperationsService",
+    },
     ("clock", "internal"): {"spectacularbid.internal.clock.v1.ClockService"},
 }
 

@@ -135,8 +135,8 @@ async def test_players_read_of_a_pause_and_find_the_void_in_their_history(own: S
             await screen.shows("The match is void: the operators declared an incident. Nobody wins")
             assert await screen.ends() == 0
     for state in states:
-        async with terminal(own, state, "profile") as screen:
-            await screen.shows(rf"void \(operator\)  {match_id}")
+        async with terminal(own, state, "history", "--ids") as screen:
+            await screen.shows(rf"void \(operator\) .* {match_id}")
             assert await screen.ends() == 0
     finished = await own.pool.fetchrow(
         "select cause, detail from match_outcome where match_id = $1", match_id
