@@ -142,10 +142,10 @@ class MatchClock:
             self._finish(now)
 
     def close(self, fence: int, now: int) -> None:
-        """The owner is done with the match."""
+        """The owner is done with the match: what it hears from now on, it does not hear for this one."""
         self.fence = fence
         self.closed = True
-        self._left = self.owner.proven._replace(at=now)
+        self._left = self._left or self.owner.proven
         self.due = now + CLOSED_MEMORY_NS
 
     def release(self, at_ns: int, now: int) -> None:
@@ -306,11 +306,11 @@ class MatchClock:
         number = message.key.decision_no
         if self.state is State.VOID:
             return self._void_again()
+        if number > self.decision_no or opened is None:
+            return self._pass_by(message, now)  # even a proven timeout, if the match has gone on without it
         if self.state is State.FORFEIT:
             self._proven_here = False
             return self._after_forfeit(message, now)
-        if number > self.decision_no or opened is None:
-            return self._pass_by(message, now)
         over = number < self.decision_no or self.state not in LIVE
         fault = continuity.of_taken_over(opened, self.decision_no, message, over=over)
         if fault is not None:

@@ -231,6 +231,19 @@ def test_a_proven_timeout_is_told_again_to_the_next_owner(desk: Desk) -> None:
     assert desk.say(arrival(resumed, deadline - BANK), "s2") == [again]
 
 
+def test_a_timeout_that_nobody_stored_does_not_end_a_match_that_went_on(desk: Desk) -> None:
+    """Rule R21: the next owner was governed by a clock that had not heard of it, and comes here a decision later."""
+    opened = desk.opened()
+    deadline = only(m.Armed, desk.say(opened)).deadline_ns
+    probe = only(m.Probe, desk.advance(DELAY + BANK))
+    only(m.Timeout, desk.say(reply(probe, deadline)))
+    desk.advance(3 * SECOND)
+    later = desk.opened(2, fence=2)
+    heard = desk.attach("s2", engine_id="e2", incarnation="i2", opened=(later,))
+    assert only(m.Armed, heard).key == later.key
+    only(m.Verdict, desk.say(arrival(later, desk.now), "s2"))
+
+
 @pytest.mark.parametrize("effect", [Effect.ENDS, Effect.CONTINUES])
 def test_a_verdict_without_a_commit_opens_the_decision_again(desk: Desk, effect: Effect) -> None:
     """Scenario 32, fault 16: charged up to the arrival, and the command may even be another one."""
@@ -314,6 +327,22 @@ def test_an_owner_that_left_in_order_is_charged_until_it_left(desk: Desk) -> Non
     _, heard = take_over(desk)
     armed = only(m.Armed, heard)
     assert (armed.consumed_ns, armed.credited_ns) == (5 * SECOND, 3 * SECOND)
+
+
+def test_an_owner_that_lost_a_match_is_not_heard_for_it(desk: Desk) -> None:
+    """It was paused, found the match taken up and beats on; the next owner speaks only ten seconds later."""
+    opened = desk.opened()
+    desk.say(opened)
+    desk.advance(5 * SECOND + SECOND // 10)
+    desk.say(m.Close("m1", 1, "not played here"))
+    desk.advance(SECOND)
+    desk.say(
+        m.Close("m1", 2, "not played here")
+    )  # it was given the match back, and lost it before it spoke of it
+    desk.advance(9 * SECOND)
+    _, heard = take_over(desk, fence=3)
+    armed = only(m.Armed, heard)
+    assert (armed.consumed_ns, armed.credited_ns) == (5 * SECOND, 10 * SECOND + SECOND // 10)
 
 
 def test_a_resume_sent_twice_is_worked_out_once(desk: Desk) -> None:
