@@ -46,7 +46,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             settings.engine_id,
             livetime.incarnation,
             livetime,
-            lease_ok=lambda: lease.fresh,
+            lease_ok=lambda: lease.proves,
             registry=host.registry,
         )
         policy = Policy()

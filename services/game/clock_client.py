@@ -181,11 +181,6 @@ class ClockLink:
             del self._matches[match_id]
         self._say(m.Release(match_id, fence, at_ns))
 
-    def forget(self, match_id: str, fence: int) -> None:
-        """The match is not played here any more, and there is nothing to tell the clock about it."""
-        if self._governed(match_id, fence) is not None:
-            del self._matches[match_id]
-
     def probe_reply(self, key: m.Key, probe_no: int, watermark_ns: int) -> None:
         """Everything that was heard before `watermark_ns` has been handed to `arrive`."""
         self._say(m.ProbeReply(key, probe_no, watermark_ns))

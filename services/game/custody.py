@@ -58,10 +58,10 @@ class Custody:
         if self._lease.hopeless:
             await self._come_back()
             return
-        if self._lease.lapsed.is_set():
-            # For others, the lease had run out: they may have taken matches up.
-            self._lease.lapsed.clear()
+        if self._lease.lapsed:
+            lapses = self._lease.lapses
             await self._rooms.check_fences()
+            self._lease.looked(lapses)
         if self._lease.fresh and self._able():
             await self._rooms.open_left_over()
             while await self._rooms.take_up_orphans():

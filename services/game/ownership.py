@@ -40,8 +40,9 @@ class Lease:
         self._now = now
         self._proven_at: float | None = None
         self._renewed = asyncio.Event()
-        self.lapsed = asyncio.Event()
-        """The lease had run out before its last renewal: for others, it was nobody's."""
+        self.lapses = 0
+        """How often the lease had run out before it was renewed: for others, it was nobody's meanwhile."""
+        self._lapses_seen = 0
         self.lost = asyncio.Event()
         """A newer incarnation of this process has begun."""
         age = Gauge(
@@ -56,6 +57,20 @@ class Lease:
     def fresh(self) -> bool:
         """Whether the last successful renewal was asked for recently enough to own anything."""
         return self._within(self._seconds * 3 / 4)
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether others may have taken matches up, and nobody has looked yet."""
+        return self.lapses > self._lapses_seen
+
+    @property
+    def proves(self) -> bool:
+        """Whether what this process hears now is heard for matches that are its own."""
+        return self.fresh and not self.lapsed
+
+    def looked(self, lapses: int) -> None:
+        """What is owned has been looked up since so many lapses."""
+        self._lapses_seen = lapses
 
     @property
     def hopeless(self) -> bool:
@@ -127,6 +142,6 @@ class Lease:
 
     def _prove(self, asked: float) -> None:
         if self._proven_at is not None and asked - self._proven_at >= self._seconds:
-            self.lapsed.set()
+            self.lapses += 1
         self._proven_at = asked
         self._renewed.set()

@@ -215,7 +215,8 @@ class Room:
         elif self.leaving:
             self._shell.clock.release(match_id, self.fence, self._shell.livetime.mark())
         elif not self.held:
-            self._shell.clock.forget(match_id, self.fence)
+            # What is heard from now on is not heard for this match.
+            self._shell.clock.close(match_id, self.fence, "not played here")
         # Whoever still waits, the one in the middle of it included, is told where the match stands now.
         for asked in (self._answering, *self._inbox.drain()):
             if asked is not None and not asked.answer.done():

@@ -34,6 +34,8 @@ class EngineWatch:
         """By decision and command, the commands the clock was told of."""
         self.heard_at: dict[tuple[m.Key, str], int] = {}
         """When that was, in the time of the world."""
+        self.left_at: dict[tuple[str, int], int] = {}
+        """The live time in truth at which it stopped playing a match, by match and fence."""
         self._watermarks: dict[m.Key, int] = {}
         self._lost: dict[m.Key, int] = {}
         self._broken: dict[str, int] = {}
@@ -45,7 +47,7 @@ class EngineWatch:
 
     def _listen_in(self) -> None:
         live, link = self._process.live, self._process.clock
-        mark, say = live.mark, link._say
+        mark, say, close = live.mark, link._say, link.close
 
         def marked() -> int:
             now = mark()
@@ -56,6 +58,11 @@ class EngineWatch:
             self._said(message)
             say(message)
 
+        def closed(match_id: str, fence: int, reason: str) -> None:
+            self.left_at.setdefault((match_id, fence), self._process.true_mark)
+            close(match_id, fence, reason)
+
+        link.close = closed  # type: ignore[method-assign]
         live.mark = marked  # type: ignore[method-assign]
         link._say = said  # type: ignore[method-assign]
 

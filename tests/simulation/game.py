@@ -113,7 +113,7 @@ class GameProcess(ListeningProcess):
         self.lease = Lease(self.pool, incarnation, LEASE_SECONDS, registry, now=self.loop.time)
         self.journal = parts.journal(self.pool, engine_id, registry)
         self.clock = parts.link(
-            "clock", "", engine_id, name, self.live, lease_ok=lambda: self.lease.fresh, registry=registry
+            "clock", "", engine_id, name, self.live, lease_ok=lambda: self.lease.proves, registry=registry
         )
         gaps = Gaps(self.live, incarnation, parts.policy.version)
         for part, hook, noticed in (

@@ -42,8 +42,9 @@ class Opened:
 
     def listened(self) -> int:
         """How long its process has listened since, at most."""
-        process = self.process
+        process, key = self.process, self.opened.key
         until = process.mark_at_end if process.mark_at_end is not None else process.true_mark
+        until = min(until, process.watch.left_at.get((key.match_id, key.fence), until))
         return max(0, until - self.true_mark) + slack(self.stalls, process.stalls)
 
 

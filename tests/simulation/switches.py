@@ -115,6 +115,16 @@ class OpenForgotten(ClockLink):
         return replace(super()._hello(), open=(), pending=())
 
 
+class LeavesSilently(ClockLink):
+    """A clock is not told that a match is not played here any more (P0)."""
+
+    def close(self, match_id: str, fence: int, reason: str) -> None:
+        if reason != "not played here":
+            super().close(match_id, fence, reason)
+        elif self._governed(match_id, fence) is not None:
+            del self._matches[match_id]
+
+
 class OpenedEarly(Room):
     """A decision counts from the arrival of the command before it, so that the commit is not free (R8)."""
 
@@ -310,6 +320,7 @@ SWITCHES: Final[dict[str, Switch]] = {
         "R4: a reader does nothing between reading and stamping", _parts(pump_ns=60 * MILLISECOND)
     ),
     "beat": Switch("R5: beats carry the mark", _parts(link=RawBeats)),
+    "leaving": Switch("P0: a process is not heard for matches it has left", _parts(link=LeavesSilently)),
     "dedupe": Switch(
         "R6: a repeated request gets its answer again", _patch(room, repeated=lambda _story, _asked: None)
     ),

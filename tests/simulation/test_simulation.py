@@ -39,6 +39,7 @@ FOUND_BY = {
     "attach_no": 192,
     "beat": 481,
     "caps": 961,
+    "leaving": 3074,
 }
 """For each rule taken away, a seed that finds it out."""
 
@@ -49,6 +50,8 @@ FAILED_ONCE = {
     971: "players were heard before their process knew which matches it owns",
     2354: "the simulation took a kernel clock that went back for time in which nobody had listened",
     2470: "a ruling whose commit was repeated credited its incident twice",
+    3074: "a process that had lost a match was still taken to listen to its players",
+    3705: "a timeout that nobody had stored ended a match that had gone on under another clock",
 }
 """Seeds that showed something, and what."""
 
