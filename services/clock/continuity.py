@@ -97,3 +97,12 @@ def of_taken_over(opened: m.Open, decision_no: int, message: m.Open, *, over: bo
     if over:
         return Fault("decision_no", f"after {decision_no}", str(message.key.decision_no))
     return differs(opened, message, "seat", "bank_ns", "delay_ns")
+
+
+def moved_on(asked: m.Open | None, opened: m.Open, message: m.Open) -> bool:
+    """Whether a new owner opens a later part of this turn: a draw was judged by another clock, and stored.
+
+    What the known part had used is taken as it was asked and as it was worked out, whichever is more.
+    """
+    known = max(opened.consumed_ns, 0 if asked is None else asked.consumed_ns)
+    return message.key.decision_no == opened.key.decision_no and message.consumed_ns > known

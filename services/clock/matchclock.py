@@ -14,7 +14,7 @@ from dataclasses import replace
 from engine import clock
 from engine.clock import Effect
 from services.clock import continuity
-from services.clock.continuity import Fault
+from services.clock.continuity import Fault, moved_on
 from services.clock.owner import Beat, Owner
 from services.clock.state import CLOSED_MEMORY_NS, LIVE, MEMORY_NS, REARM_NS_MIN, State
 from services.clock.witness import DISRUPTION_MAX_NS, Disruption
@@ -303,12 +303,12 @@ class MatchClock:
         """A new owner under a higher fence."""
         beat, opened = self._left or self.owner.proven, self._opened
         self.fence, self.owner, self.closed, self._left = message.key.fence, owner, False, None
-        number = message.key.decision_no
+        number, lost = message.key.decision_no, self.state is State.FORFEIT
         if self.state is State.VOID:
             return self._void_again()
-        if number > self.decision_no or opened is None:
+        if number > self.decision_no or opened is None or (lost and moved_on(self._asked, opened, message)):
             return self._pass_by(message, now)  # even a proven timeout, if the match has gone on without it
-        if self.state is State.FORFEIT:
+        if lost:
             self._proven_here = False
             return self._after_forfeit(message, now)
         over = number < self.decision_no or self.state not in LIVE

@@ -40,7 +40,8 @@ class Verdicts:
         self.on_timeout: list[Callable[[], None]] = []
         self._dice = world.dice("verdicts")
         self._told: dict[tuple[m.Key, str], Figures] = {}
-        self._timeouts: set[tuple[str, str, int]] = set()
+        self._timeouts: dict[tuple[str, str, int], int] = {}
+        """By clock, match and decision, what the part that was lost had used before."""
 
     def said(self, clock_name: str, said: Said) -> None:
         """A clock has decided."""
@@ -108,9 +109,6 @@ class Verdicts:
 
     def _verdict(self, clock_name: str, verdict: m.Verdict) -> None:
         key, world = verdict.key, self.world
-        # Another clock, or the next one at this address, could not know.
-        if (clock_name, key.match_id, key.decision_no) in self._timeouts:
-            world.violate("R21", f"{key} is in time after it was proven to be lost")
         figures = (verdict.elapsed_ns, verdict.consumed_ns, verdict.charge_ns, verdict.bank_after_ns)
         world.count("checked I11")
         if self._told.setdefault((key, verdict.command_id), figures) != figures:
@@ -122,6 +120,10 @@ class Verdicts:
         if arrival is None or record is None:
             world.violate("I2", f"{key} was judged, and nobody was asked or nothing was heard")
             return
+        # Another clock, or the next one at this address, could not know; and a draw that one of them judged stands.
+        lost_with = self._timeouts.get((clock_name, key.match_id, key.decision_no))
+        if lost_with is not None and record.opened.consumed_ns <= lost_with:
+            world.violate("R21", f"{key} is in time after it was proven to be lost")
         consumed = record.armed_by.get(clock_name, record.consumed_ns)
         expected = figures_of(record.opened, consumed, arrival)
         world.count("checked I2")
@@ -198,7 +200,7 @@ class Verdicts:
         key = timeout.key
         tell(self.on_timeout)
         again = (clock_name, key.match_id, key.decision_no) in self._timeouts
-        self._timeouts.add((clock_name, key.match_id, key.decision_no))
+        self._timeouts[clock_name, key.match_id, key.decision_no] = timeout.consumed_ns
         if timeout.proof_ns < timeout.deadline_ns:
             self.world.violate("I7", f"{key} timed out at {timeout.proof_ns}, before {timeout.deadline_ns}")
         if again:
