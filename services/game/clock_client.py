@@ -206,11 +206,10 @@ class ClockLink:
         while True:
             try:
                 await self._session()
-            except* (_SessionOverError, wire.MalformedClockMessageError) as group:
-                why = str(group.exceptions[0])
-            except* grpc.aio.AioRpcError as group:
-                first = group.exceptions[0]
-                why = str(first.details() if isinstance(first, grpc.aio.AioRpcError) else first)
+            except (_SessionOverError, wire.MalformedClockMessageError) as error:
+                why = str(error)
+            except grpc.aio.AioRpcError as error:
+                why = str(error.details())
             else:
                 why = "ended"
             finally:
@@ -236,13 +235,24 @@ class ClockLink:
             self._heard_at = self._live.mark()
             self._gaps_told = 0
             self._wake.set()
+            # Not a task group: before Python 3.13, one whose tasks fail as it is cancelled swallows the cancellation.
+            parts = [
+                asyncio.create_task(part, name=name)
+                for part, name in (
+                    (self._write(call), "clock-write"),
+                    (self._read(call), "clock-read"),
+                    (self._watch(), "clock-watch"),
+                )
+            ]
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._write(call), name="clock-write")
-                    group.create_task(self._read(call), name="clock-read")
-                    group.create_task(self._watch(), name="clock-watch")
+                ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 call.cancel()
+                for part in parts:
+                    part.cancel()
+                await asyncio.gather(*parts, return_exceptions=True)
+            for part in ended:
+                part.result()
 
     def _hello(self) -> m.Hello:
         live, mark = self._live, self._live.mark()

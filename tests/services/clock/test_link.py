@@ -27,7 +27,7 @@ from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import (
     add_ClockServiceServicer_to_server,
 )
 from tests.services.clock.desk import Desk
-from tests.services.clock.engines import SECRET, Room, new_link, run_live, with_link
+from tests.services.clock.engines import SECONDS_MAX, SECRET, Room, attached, new_link, run_live, with_link
 
 
 @asynccontextmanager
@@ -320,3 +320,28 @@ def test_the_page_of_metrics_says_what_happened() -> None:
 async def _until(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110 - a test watches
         await asyncio.sleep(0.01)
+
+
+def test_a_link_that_is_stopped_as_its_clock_leaves_ends() -> None:
+    """A stop is a stop, also in the turn of the loop in which the session breaks by itself."""
+
+    async def main(live: LiveTime) -> None:
+        rpc = new_rpc()
+        async with serving(rpc) as address:
+            link = new_link(address, live)
+            running = asyncio.create_task(link.run())
+            await attached(link)
+            hear = link._hear
+
+            def stopped_as_the_clock_leaves(message: m.ClockMessage) -> None:
+                if isinstance(message, m.Drain):
+                    running.cancel()
+                hear(message)
+
+            link._hear = stopped_as_the_clock_leaves  # type: ignore[method-assign]
+            await rpc.drain()
+            done, _ = await asyncio.wait([running], timeout=SECONDS_MAX)
+            assert done
+            assert running.cancelled()
+
+    run_live(main)
