@@ -7,14 +7,15 @@ be kept. It is judged by the database's clock for others and by the own clock, f
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from engine.clock import SECOND
 from services.common.logs import get_logger
 from services.game.incarnation import Incarnation
+from services.game.livetime import kernel_now
 from services.storage import ownership
 from services.storage.pool import TRANSIENT, Pool
 
@@ -32,7 +33,7 @@ class Lease:
         seconds: float,
         registry: CollectorRegistry,
         *,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = lambda: kernel_now() / SECOND,
     ) -> None:
         self._pool = pool
         self._incarnation = incarnation

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
+from engine.clock import SECOND
+from services.game import ownership
 from services.game.incarnation import Incarnation
 from services.game.ownership import Lease
 
@@ -53,3 +56,16 @@ def test_a_lease_that_runs_out_while_somebody_looks_is_looked_at_again() -> None
     lease.looked(lapses)
     assert lease.lapsed
     assert not lease.proves
+
+
+def test_a_lease_ages_while_the_host_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule R1: it runs out by the kernel clock that sees a suspension, as for everybody else."""
+    kernel = [100 * SECOND]
+    monkeypatch.setattr(ownership, "kernel_now", lambda: kernel[0])
+    nowhere: Any = None
+    lease = Lease(nowhere, Incarnation("game-a", "first", "127.0.0.1:1"), SECONDS, CollectorRegistry())
+    lease._prove(lease._now())
+    kernel[0] += int(SECONDS) * SECOND
+    assert not lease.fresh
+    lease._prove(lease._now())
+    assert lease.lapsed
