@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -183,11 +184,19 @@ def _start(
 
 
 def free_port() -> int:
-    """A TCP port on loopback that was free a moment ago: for what must be told its port. Prefer port 0."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port on loopback that was free a moment ago: for what must be told its port. Prefer port 0.
+
+    Below those that systems give to outgoing connections: one of these could take it before its server does, or while
+    its server is being started again.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _exec_bound_to_parent(parent: int, command: list[str]) -> None:

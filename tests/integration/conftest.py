@@ -68,7 +68,8 @@ class Behind:
     proxy: Proxy
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+# Proxies stand still while no test of this loop runs: their stacks live no longer than one module's tests.
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def behind(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Behind]:
@@ -100,7 +101,7 @@ class Tapped:
         self.database.on_asked = self.database.on_stored = lambda: True
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def tapped_stack(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Tapped]:
