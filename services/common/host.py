@@ -33,6 +33,11 @@ READY = "ready"
 MESSAGE_BYTES_MAX = 64 * 1024
 READINESS_PERIOD_SECONDS = 1.0
 READINESS_TIMEOUT_SECONDS = 2.0
+DRAIN_GRACES = 2
+"""How often the drain grace is waited for at most until a process has taken its leave: a game process waits for its
+matches, and for others to take them up."""
+DRAIN_SECONDS_MORE = 3.0
+"""For what else it has to say, and to store."""
 LEAVE_SECONDS_MAX = 5.0
 """How long a process that has stopped may take to close what it has open, before it is gone anyway."""
 
@@ -190,8 +195,7 @@ class Host:
             self.log.info("draining", service=self.name)
             watcher.cancel()
             await self._set_ready(ready=False)
-            for drain in self._drains:
-                await drain()
+            await self._drain()
         finally:
             watcher.cancel()
             if self._asking is not None:
@@ -202,6 +206,21 @@ class Host:
         # Of a connection that a cancelled task leaves in the middle of a query, asyncpg awaits the answer, for half a
         # minute and more when the database hangs. Nothing that is still to come is worth that.
         asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, _leave)
+
+    async def _drain(self) -> None:
+        # Not a timeout around them: it would wait for whatever ignores being cancelled, as a query does whose database hangs.
+        async def drain_all() -> None:
+            for drain in self._drains:
+                await drain()
+
+        drains = asyncio.create_task(drain_all(), name="drain")
+        seconds = DRAIN_GRACES * self.settings.drain_grace_seconds + DRAIN_SECONDS_MORE
+        done, _ = await asyncio.wait({drains}, timeout=seconds)
+        if not done:
+            drains.cancel()
+            self.log.warning("drain_cut_short", service=self.name, seconds=seconds)
+            return
+        drains.result()
 
     async def _stop_servers(self) -> None:
         grace = self.settings.drain_grace_seconds
