@@ -58,15 +58,17 @@ class Openings:
 
     def __init__(self) -> None:
         self.by_key: dict[m.Key, list[Opened]] = {}
-        self.newest: dict[tuple[str, int], Opened] = {}
-        """By match and turn."""
+        self.newest: dict[tuple[str, int], dict[int, Opened]] = {}
+        """By match and turn, and then by fence."""
         self.last: Opened | None = None
 
     def add(self, process: GameProcess, opened: m.Open, decision_id: int, now: int, asked_at: int) -> Opened:
         """One more; `asked_at` is when the question was stored, in the time of the world like `now`."""
         key = opened.key
-        turn = (key.match_id, key.decision_no)
-        before = self.newest.get(turn)
+        parts = self.newest.setdefault((key.match_id, key.decision_no), {})
+        # Who was overtaken while taking the match up may open it later than its owner. The turn of those who own it
+        # after that goes on from the owner's part.
+        before = parts.get(max((fence for fence in parts if fence <= key.fence), default=0))
         bound, credit_bound = opened.consumed_ns, 0
         if opened.cause is m.OpenCause.RESUME:
             credit_bound = now - asked_at + PROOF_AGE_NS
@@ -89,7 +91,7 @@ class Openings:
             credit_bound,
         )
         self.by_key.setdefault(key, []).append(record)
-        self.newest[turn] = self.last = record
+        parts[key.fence] = self.last = record
         return record
 
     def find(self, key: m.Key, deadline_ns: int | None = None) -> Opened | None:
