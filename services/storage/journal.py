@@ -1,4 +1,4 @@
-"""The only writer of match logs: rulings that wait for the disk together share one transaction.
+"""The only writer of match logs: rulings of different matches that wait for the disk together share one transaction.
 
 Every append checks the owner's fence in its own statement. A connection lost during a commit leaves the result
 unknown; an append can be repeated, because it is keyed by match and revision, and finds out whether it was there.
@@ -159,10 +159,26 @@ class Journal:
         """Writes until cancelled."""
         while True:
             await self._wake.wait()
-            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            group = self._next_group()
             if not self._waiting:
                 self._wake.clear()
             await self._write_patiently(group)
+
+    def _next_group(self) -> list[tuple[Entry, asyncio.Future[None]]]:
+        """Takes those that wait longest, one a match, since what came of a group is told by match.
+
+        Two rulings of a match wait at once when a room was lost in an outage of the database and the next one was opened
+        before it was over: the older ruling must not pass for stored because the newer one was.
+        """
+        group: dict[str, tuple[Entry, asyncio.Future[None]]] = {}
+        later = []
+        for waiting in self._waiting:
+            if len(group) < GROUP_MAX and waiting[0].match_id not in group:
+                group[waiting[0].match_id] = waiting
+            else:
+                later.append(waiting)
+        self._waiting = later
+        return list(group.values())
 
     async def _write_patiently(self, group: list[tuple[Entry, asyncio.Future[None]]]) -> None:
         attempt, since = 0, time.monotonic()

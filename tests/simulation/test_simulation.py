@@ -52,6 +52,7 @@ FAILED_ONCE = {
     2470: "a ruling whose commit was repeated credited its incident twice",
     3074: "a process that had lost a match was still taken to listen to its players",
     3705: "a timeout that nobody had stored ended a match that had gone on under another clock",
+    8522: "a ruling from before a suspension passed for stored, with its credit, because the one after it was",
 }
 """Seeds that showed something, and what."""
 

@@ -125,7 +125,7 @@ async def test_a_repeated_append_after_an_unknown_commit_is_a_success(database_u
         assert await count(pool, "match_log", match_id) == 1
 
 
-async def test_a_repeated_append_credits_once(database_url: str) -> None:
+async def test_a_repeated_append_creditedonce(database_url: str) -> None:
     """What a ruling rests on was stored with it: the retry after an unknown commit adds nothing to it."""
     incident = Incident.lasting(Kind.STALL, f"game/{ENGINE}", 5, "v1")
     async with journal_on(database_url) as (journal, pool):
@@ -233,6 +233,28 @@ async def test_a_zombie_ends_nothing(database_url: str) -> None:
         assert await count(pool, "live_seat", match_id) == 2
         owner = await ownership.get_owner(pool, match_id)
         assert owner is not None
+
+
+@pytest.mark.parametrize("credited", [True, False], ids=["credits", "ends"])
+async def test_what_waited_under_the_fence_of_before_is_not_stored_with_the_ruling_after_it(
+    database_url: str, *, credited: bool
+) -> None:
+    """The database was away, so that both wait for it together: the older one is lost with all that came with it."""
+    incident = Incident.lasting(Kind.STALL, f"game/{ENGINE}", 5, "v1")
+    touched = (Touched(incident, Effect.CREDITED, 5),) if credited else ()
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await ownership.take_up_own(pool, ENGINE, 0)
+        late = journal.append(replace(entry(match_id, fence=1), ending=ending(proof()), touched=touched))
+        good = journal.append(entry(match_id, fence=2))
+        with pytest.raises(FencedError):
+            await late
+        await good
+        assert await pool.fetchval("select fence from match_log") == 2
+        for table in ("match_outcome", "clock_evidence", "incident_match"):
+            assert await count(pool, table, match_id) == 0
+        assert await count(pool, "live_seat", match_id) == 2
+        assert await ownership.get_owner(pool, match_id) is not None
 
 
 async def test_there_is_no_forfeit_without_evidence(database_url: str) -> None:
