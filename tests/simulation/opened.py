@@ -66,8 +66,8 @@ class Openings:
         """One more; `asked_at` is when the question was stored, in the time of the world like `now`."""
         key = opened.key
         parts = self.newest.setdefault((key.match_id, key.decision_no), {})
-        # Who was overtaken while taking the match up may open it later than its owner. The turn of those who own it
-        # after that goes on from the owner's part.
+        # Who was overtaken while taking the match up may open it later than its owner. Whoever owns it next
+        # goes on from the owner's part.
         before = parts.get(max((fence for fence in parts if fence <= key.fence), default=0))
         bound, credit_bound = opened.consumed_ns, 0
         if opened.cause is m.OpenCause.RESUME:

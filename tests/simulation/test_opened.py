@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -36,9 +36,10 @@ class Turn:
     def open(self, game: int, fence: int, cause: m.OpenCause, consumed_ns: int = 0) -> Opened:
         """A process opens it now."""
         process, key = self.games[game], m.Key("match", fence, 1)
-        stamps = astuple(process.live.starting())
-        budget = (120 * SECOND, 10 * SECOND)
-        opened = m.Open(key, cause, Seat.NORTH, "bid", *stamps, *budget, consumed_ns, 0, 0)
+        at = process.live.starting()
+        stamps = (at.at_ns, at.raw_ns, at.mark_ns, at.gap_total_ns)
+        bank, delay = 120 * SECOND, 10 * SECOND
+        opened = m.Open(key, cause, Seat.NORTH, "bid", *stamps, bank, delay, consumed_ns, 0, 0)
         return self.openings.add(process, opened, 1, self.world.now, EPOCH)
 
     def wait(self, seconds: int) -> None:

@@ -48,6 +48,7 @@ FAILED_ONCE = {
     344: "a timeout told again to the next owner could not be explained: its start was on another timeline",
     799: "the simulated kernel clock leapt, and the simulated selector did not look",
     971: "players were heard before their process knew which matches it owns",
+    1363: "the simulation took who had opened a turn last for its owner, though another had overtaken it",
     2354: "the simulation took a kernel clock that went back for time in which nobody had listened",
     2470: "a ruling whose commit was repeated credited its incident twice",
     3074: "a process that had lost a match was still taken to listen to its players",
