@@ -54,6 +54,7 @@ FAILED_ONCE = {
     3074: "a process that had lost a match was still taken to listen to its players",
     3705: "a timeout that nobody had stored ended a match that had gone on under another clock",
     8522: "a ruling from before a suspension passed for stored, with its credit, because the one after it was",
+    12730: "a loss on time from before a suspension became the outcome of a match that its log says is void",
 }
 """Seeds that showed something, and what."""
 

@@ -125,7 +125,7 @@ async def test_a_repeated_append_after_an_unknown_commit_is_a_success(database_u
         assert await count(pool, "match_log", match_id) == 1
 
 
-async def test_a_repeated_append_creditedonce(database_url: str) -> None:
+async def test_a_repeated_append_credits_once(database_url: str) -> None:
     """What a ruling rests on was stored with it: the retry after an unknown commit adds nothing to it."""
     incident = Incident.lasting(Kind.STALL, f"game/{ENGINE}", 5, "v1")
     async with journal_on(database_url) as (journal, pool):
@@ -255,6 +255,27 @@ async def test_what_waited_under_the_fence_of_before_is_not_stored_with_the_ruli
             assert await count(pool, table, match_id) == 0
         assert await count(pool, "live_seat", match_id) == 2
         assert await ownership.get_owner(pool, match_id) is not None
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "alone"])
+async def test_an_end_from_before_does_not_replace_the_one_in_the_log(
+    database_url: str, *, declared: bool
+) -> None:
+    """Lost on time just as the database went away, void under the next fence when it is back: nobody has won."""
+    incident = Incident.lasting(Kind.OPERATOR, "operator/somebody", 5, "v1")
+    touched = (Touched(incident, Effect.VOID),) if declared else ()
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await ownership.take_up_own(pool, ENGINE, 0)
+        lost = journal.append(replace(entry(match_id, fence=1), ending=ending(proof())))
+        void = replace(ending(replace(proof(), kind="void"), "void"), winner=None, detail="operator")
+        stored = journal.append(replace(entry(match_id, fence=2), ending=void, touched=touched))
+        came_of = await asyncio.gather(lost, stored, return_exceptions=True)
+        outcome = await pool.fetchrow("select winner, cause, fence from match_outcome")
+        assert tuple(outcome or ()) == (None, "void", 2)
+        assert await pool.fetchval("select array_agg(kind) from clock_evidence") == ["void"]
+        assert await pool.fetchval("select array_agg(fence) from match_log") == [2]
+    assert [type(each) for each in came_of] == [FencedError, type(None)]
 
 
 async def test_there_is_no_forfeit_without_evidence(database_url: str) -> None:
