@@ -140,6 +140,9 @@ class Proxy:
     ) -> None:
         assert self._server is not None, "entered"
         self._server.close()
+        # A connection that was accepted in the last moment reaches its handler a few turns of the loop later.
+        for _ in range(5):
+            await asyncio.sleep(0)
         self.cut()
         await asyncio.gather(*self._connections, return_exceptions=True)
         await self._server.wait_closed()
