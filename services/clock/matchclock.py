@@ -239,7 +239,7 @@ class MatchClock:
 
     def _new(self, message: m.Open, now: int) -> Said:
         if self._let_go:
-            self._finish(now)
+            self._finish(now, stored=False)
         if message == self._asked and self.state in LIVE:
             return self._armed_again(message)
         if self.state not in (State.IDLE, State.JUDGED):
@@ -289,7 +289,7 @@ class MatchClock:
 
     def _pass_by(self, message: m.Open, now: int) -> Said:
         """A later decision than the known one, when those between may have been judged elsewhere."""
-        self._finish(now)
+        self._finish(now, stored=False)
         self._banks.passed_by()
         fault = continuity.of_passed_by(self._opened, self._banks, message)
         if fault is not None:
@@ -409,10 +409,10 @@ class MatchClock:
             return []
         return self._give_up(VoidReason.CREDIT_SPENT, f"{total} ns credited in all", now)
 
-    def _finish(self, now: int) -> None:
-        """The open decision is over; what its verdict said counts."""
+    def _finish(self, now: int, *, stored: bool = True) -> None:
+        """The open decision is over. Its verdict counts if it was `stored`, not if it may be that of another clock."""
         verdict, opened = self._verdict, self._opened
-        if self.state is State.JUDGED and verdict is not None and opened is not None:
+        if stored and self.state is State.JUDGED and verdict is not None and opened is not None:
             self._banks.set(opened.seat, verdict.bank_after_ns)
             self._credit_verdict()
         self.state = State.IDLE
