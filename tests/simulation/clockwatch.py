@@ -66,14 +66,14 @@ class ClockWatch:
     def _out_of_date(self, session: str, message: m.Arrival | m.ProbeReply, now: int) -> None:
         """I15: what was said under an older fence, or answers an older probe."""
         key = message.key
+        match_clock = self._keeper._matches.get(key.match_id)
+        if match_clock is None:
+            return
         older = replace(message, key=key._replace(fence=key.fence - 1))
-        if isinstance(older, m.ProbeReply):
-            match_clock = self._keeper._matches.get(key.match_id)
-            probe_no = message.probe_no - 1 if isinstance(message, m.ProbeReply) else 0
-            if match_clock is not None and match_clock.fence == key.fence:
-                older = m.ProbeReply(key, probe_no, message.watermark_ns + SECOND)  # type: ignore[union-attr]
-        if self._keeper._matches.get(key.match_id) is not None:
-            self._without_effect("I15", session, older, now)
+        if isinstance(message, m.ProbeReply) and match_clock.fence == key.fence:
+            # Older than what this clock asked last: the answer itself may be to another clock, with numbers of its own.
+            older = m.ProbeReply(key, match_clock._probe_no - 1, message.watermark_ns + SECOND)
+        self._without_effect("I15", session, older, now)
 
     def _again(self, session: str, message: m.Arrival, now: int) -> None:
         """R15: the first verdict stands, whatever command comes for that decision later."""
