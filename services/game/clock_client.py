@@ -404,13 +404,12 @@ class ClockLink:
             # Taken after the commands that came before now on other streams: they carry this mark at most.
             governed.listener.on_probe(probe, mark)
         else:
-            again = HEAR_AGAIN_NS
+            wait = min(max(HEAR_AGAIN_NS, probe.deadline_ns - self._live.soon()), HEARD_OUT_NS)
             if self._live.unheard_ns() > self.policy.stall_threshold_ns:
                 # Behind a stall, asking again within QUIET_NS would itself keep live time from going on. All probes do
                 # at the same instants, so that many of them wake the loop no more often than one.
-                again = 2 * QUIET_NS
-                again += -(self._live.raw() + again) % again
-            wait = min(max(again, probe.deadline_ns - self._live.soon()), HEARD_OUT_NS)
+                wait = 2 * QUIET_NS
+                wait += -(self._live.raw() + wait) % wait
             self.later(wait / SECOND, partial(self._hear_out, probe, until_raw))
 
     def _settle_resume(self, governed: _Governed, opened: m.Open, armed: m.Armed) -> None:

@@ -42,12 +42,16 @@ class Gaps:
         """Told of each, once."""
 
     def between(self, gap_total_from: int, gap_total_to: int) -> list[tuple[Incident, int]]:
-        """The incidents, with their sizes, that made all gaps grow from one total to the other. Nanoseconds."""
+        """The incidents that made all gaps grow from one total to the other, each with how much of it that was.
+        Nanoseconds.
+
+        Of one that lasted already at the first total, that is the part after it.
+        """
         if gap_total_from >= gap_total_to:
             return []
         self._look()
         return [
-            (known.incident, known.size_ns)
+            (known.incident, min(known.size_ns, known.total_after_ns - gap_total_from))
             for known in self._known
             if gap_total_from < known.total_after_ns <= gap_total_to
         ]

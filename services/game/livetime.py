@@ -125,8 +125,14 @@ class LiveTime:
         return self._ok - self.gap_total_ns
 
     def soon(self) -> int:
-        """An instant not before now, as far as it is known: for starts."""
-        return max(self.mark(), self.raw() - self.gap_total_ns)
+        """An instant not before now, as far as it is known: for starts and for what is left."""
+        raw = self.raw()
+        return max(self.mark(), raw - self._gap_total_at(raw))
+
+    def _gap_total_at(self, raw: int) -> int:
+        """All gaps up to `raw`, one that still lasts included: what is too long already will be one as a whole."""
+        stretch = raw - self._ok
+        return self.gap_total_ns + (stretch if stretch > self._threshold else 0)
 
     def unheard_ns(self) -> int:
         """How long ago the last idle instant was: long in a stall, and behind it until its backlog is drained."""
@@ -138,9 +144,14 @@ class LiveTime:
         return Stamp(mark, self.raw(), mark, self.gap_total_ns)
 
     def starting(self) -> Stamp:
-        """The stamp of a decision that is about to be published."""
+        """The stamp of a decision that is about to be published.
+
+        Behind a stall it begins when the stall's backlog is drained: what the stall took before is not its gap, and
+        its player neither pays for that nor is credited with it.
+        """
         raw, mark = self.raw(), self.mark()
-        return Stamp(max(mark, raw - self.gap_total_ns), raw, mark, self.gap_total_ns)
+        gap_total_ns = self._gap_total_at(raw)
+        return Stamp(max(mark, raw - gap_total_ns), raw, mark, gap_total_ns)
 
     def gaps_since(self, seen: int) -> tuple[tuple[Gap, ...], int]:
         """The gaps after the first `seen` ones (the oldest may be forgotten), and how many there have been."""

@@ -83,8 +83,7 @@ class Openings:
             decision_id,
             now,
             process.true_mark,
-            # In the backlog behind a stall it is not known yet, and is credited to what opens there.
-            min(process.true_gap, opened.gap_total_ns),
+            process.true_gap,
             process.stalls,
             opened.consumed_ns,
             bound,

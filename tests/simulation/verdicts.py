@@ -246,7 +246,8 @@ class Verdicts:
 
 def _beyond_caps(opened: m.Open, arrival: m.Arrival, raw_ns: int) -> bool:
     """Whether a clock would void rather than judge."""
-    policy, credit = m.Policy(), arrival.gap_total_ns - opened.gap_total_ns + opened.credited_total_ns
+    policy = m.Policy()
+    credit = max(0, arrival.gap_total_ns - opened.gap_total_ns) + opened.credited_total_ns
     return raw_ns - arrival.read_raw_ns > policy.hold_max_ns or credit > policy.credit_total_max_ns
 
 

@@ -92,6 +92,29 @@ def test_a_pause_in_a_wait_counts_as_waiting_only_up_to_its_bound() -> None:
     assert [(gap.size_ns, gap.cause) for gap in gaps] == [(10 * SECOND - TICK_NS - SLACK_NS, "oversleep")]
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["stalled", "frozen"])
+def test_what_is_opened_behind_a_stall_begins_when_the_stall_is_over(frozen: bool) -> None:
+    """Rule R23: a stall is a decision's gap only while the decision is open."""
+    kernel = Kernel()
+    kernel.wait(TICK_NS)
+    before = kernel.live.mark()
+    if frozen:
+        kernel.live.freeze("test")
+    kernel.work(29 * SECOND)
+    opened = kernel.live.starting()
+    assert opened.at_ns == opened.mark_ns == before == kernel.live.soon()
+    kernel.work(400 * MILLISECOND)
+    assert kernel.live.heard().at_ns == opened.at_ns
+    if frozen:
+        kernel.live.thaw()
+    kernel.wait(TICK_NS)
+    heard = kernel.live.heard()
+    # The player had this tick, no more and no less, and is credited with what passed since it was opened.
+    assert heard.at_ns == opened.at_ns + TICK_NS
+    assert heard.gap_total_ns - opened.gap_total_ns == 400 * MILLISECOND
+    assert heard.raw_ns - opened.raw_ns == TICK_NS + 400 * MILLISECOND
+
+
 def test_a_backlog_is_dated_to_the_start_of_the_stall_behind_which_it_waited() -> None:
     """Scenario 17: between two messages that had both arrived long ago the loop waits for a few microseconds."""
     kernel = Kernel()
