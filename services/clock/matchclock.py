@@ -301,9 +301,9 @@ class MatchClock:
 
     def _take_over(self, message: m.Open, owner: Owner, now: int) -> Said:
         """A new owner under a higher fence."""
-        beat, opened = self._left or self.owner.proven, self._opened
+        beat, opened, lost = self._left or self.owner.proven, self._opened, self.state is State.FORFEIT
+        number, followed = message.key.decision_no, message.key.fence == self.fence + 1
         self.fence, self.owner, self.closed, self._left = message.key.fence, owner, False, None
-        number, lost = message.key.decision_no, self.state is State.FORFEIT
         if self.state is State.VOID:
             return self._void_again()
         if number > self.decision_no or opened is None or (lost and moved_on(self._asked, opened, message)):
@@ -316,13 +316,13 @@ class MatchClock:
         if fault is not None:
             return self._contradicts(message.key, fault, now)
         self.credited_ns = max(self.credited_ns, message.credited_total_ns)
+        if message.cause is OpenCause.REATTACH:  # another clock resumed it: the player was told the result
+            return self._run(message, message.consumed_ns, 0, now)
         if self._verdict is not None:
             proven, earlier = self._verdict.elapsed_ns, self._verdict.credited_ns
         else:
-            heard_until = opened.start_ns if beat.mark_ns is None else beat.mark_ns
-            proven = opened.consumed_ns + max(0, heard_until - opened.start_ns)
-            earlier = self._credit(beat.gap_total_ns, opened)
-        gap = message.outage_hint_ns if beat.mark_ns is None else max(0, now - beat.at)
+            proven, earlier = beat.used_ns(opened), self._credit(beat.gap_total_ns, opened)
+        gap = beat.outage_ns(message.outage_hint_ns, now, followed=followed)
         return self._resume(message, max(proven, message.consumed_ns), gap, earlier, now)
 
     def _resume(self, message: m.Open, proven_ns: int, gap_ns: int, earlier_ns: int, now: int) -> Said:

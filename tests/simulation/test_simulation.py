@@ -54,6 +54,7 @@ FAILED_ONCE = {
     3074: "a process that had lost a match was still taken to listen to its players",
     3705: "a timeout that nobody had stored ended a match that had gone on under another clock",
     8522: "a ruling from before a suspension passed for stored, with its credit, because the one after it was",
+    9409: "a verdict that nobody had stored, and an owner that a clock did not know of, made a match void there",
     12133: "the simulation took an answer that it made up for the current question for one to an earlier question",
     12730: "a loss on time from before a suspension became the outcome of a match that its log says is void",
     14837: "a turn opened behind a stall was credited with all of the stall, and began only so much later",
