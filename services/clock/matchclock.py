@@ -15,6 +15,7 @@ from engine import clock
 from engine.clock import Effect
 from services.clock import continuity
 from services.clock.continuity import Fault, moved_on
+from services.clock.outage import before
 from services.clock.owner import Beat, Owner
 from services.clock.state import CLOSED_MEMORY_NS, LIVE, MEMORY_NS, REARM_NS_MIN, State
 from services.clock.witness import DISRUPTION_MAX_NS, Disruption
@@ -318,11 +319,8 @@ class MatchClock:
         self.credited_ns = max(self.credited_ns, message.credited_total_ns)
         if message.cause is OpenCause.REATTACH:  # another clock resumed it: the player was told the result
             return self._run(message, message.consumed_ns, 0, now)
-        if self._verdict is not None:
-            proven, earlier = self._verdict.elapsed_ns, self._verdict.credited_ns
-        else:
-            proven, earlier = beat.used_ns(opened), self._credit(beat.gap_total_ns, opened)
-        gap = beat.outage_ns(message.outage_hint_ns, now, followed=followed)
+        part = (opened, self._verdict, self._granted_ns, beat)
+        proven, earlier, gap = before(*part, message.outage_hint_ns, self.since, now, followed=followed)
         return self._resume(message, max(proven, message.consumed_ns), gap, earlier, now)
 
     def _resume(self, message: m.Open, proven_ns: int, gap_ns: int, earlier_ns: int, now: int) -> Said:

@@ -21,21 +21,6 @@ class Beat(NamedTuple):
     at: int
     """When the mark was, on the clock's own time."""
 
-    def used_ns(self, opened: m.Open) -> int:
-        """What of this turn had been used by then."""
-        return opened.consumed_ns + (0 if self.mark_ns is None else max(0, self.mark_ns - opened.start_ns))
-
-    def outage_ns(self, hint_ns: int, now: int, *, followed: bool) -> int:
-        """How long nobody had listened when the next owner opened, which by the database's clock was `hint_ns`.
-
-        When none `followed` this one at once, the owners between were governed by another clock. Their players were
-        heard, so that what this one remembers is only an upper bound.
-        """
-        if self.mark_ns is None:
-            return hint_ns
-        since_ns = max(0, now - self.at)
-        return since_ns if followed else min(since_ns, hint_ns)
-
 
 NO_BEAT: Final = Beat(None, 0, 0)
 

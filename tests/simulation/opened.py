@@ -60,21 +60,25 @@ class Openings:
         self.by_key: dict[m.Key, list[Opened]] = {}
         self.newest: dict[tuple[str, int], dict[int, Opened]] = {}
         """By match and turn, and then by fence."""
+        self.asked_at: dict[tuple[str, int], int] = {}
+        """By match and turn: when the turn began."""
         self.last: Opened | None = None
 
     def add(self, process: GameProcess, opened: m.Open, decision_id: int, now: int, asked_at: int) -> Opened:
         """One more; `asked_at` is when the question was stored, in the time of the world like `now`."""
         key = opened.key
-        parts = self.newest.setdefault((key.match_id, key.decision_no), {})
+        turn = key.match_id, key.decision_no
+        self.asked_at.setdefault(turn, asked_at)
+        parts = self.newest.setdefault(turn, {})
         # Who was overtaken while taking the match up may open it later than its owner. Whoever owns it next
         # goes on from the owner's part.
         before = parts.get(max((fence for fence in parts if fence <= key.fence), default=0))
         bound, credit_bound = opened.consumed_ns, 0
         if opened.cause is m.OpenCause.RESUME:
-            credit_bound = now - asked_at + PROOF_AGE_NS
+            # However often it changed hands: no time passes twice.
+            credit_bound = now - self.asked_at[turn] + PROOF_AGE_NS
         if before is not None and opened.cause is m.OpenCause.RESUME:
             bound = max(bound, before.bound_ns + before.listened())
-            credit_bound += before.credit_bound_ns + bound
         elif before is not None and opened.cause is m.OpenCause.CONTINUE:
             bound = before.bound_ns + before.listened()
         record = Opened(

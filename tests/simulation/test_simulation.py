@@ -53,6 +53,7 @@ FAILED_ONCE = {
     2470: "a ruling whose commit was repeated credited its incident twice",
     3074: "a process that had lost a match was still taken to listen to its players",
     3705: "a timeout that nobody had stored ended a match that had gone on under another clock",
+    7876: "an outage was counted from a proof older than the part of the turn that it ended, and credited twice",
     8522: "a ruling from before a suspension passed for stored, with its credit, because the one after it was",
     9409: "a verdict that nobody had stored, and an owner that a clock did not know of, made a match void there",
     12133: "the simulation took an answer that it made up for the current question for one to an earlier question",
