@@ -14,7 +14,10 @@ from services.game.rooms import Rooms
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2_grpc as pb_grpc
 
-LOAD_SECONDS: Final = 2.0
+ACCEPTING_SECONDS: Final = 0.1
+"""How often this process looks whether it takes another match: a change is reported at once."""
+ACCEPTING_CHECKS: Final = 20
+"""After as many looks, or matches loaded, its load is reported anyway."""
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0)
 OPTIONS: Final = [
     ("grpc.keepalive_time_ms", 10_000),
@@ -90,12 +93,16 @@ class PlacementLink:
             )
         )
         while True:
-            yield pb.RegisterRequest(load=pb.Load(live_matches=len(self._rooms), accepting=self._accepting()))
-            try:
-                said = await asyncio.wait_for(self._out.get(), LOAD_SECONDS)
-            except TimeoutError:
-                continue
-            yield said
+            accepting = self._accepting()
+            yield pb.RegisterRequest(load=pb.Load(live_matches=len(self._rooms), accepting=accepting))
+            for _ in range(ACCEPTING_CHECKS):
+                if self._accepting() is not accepting:
+                    break
+                try:
+                    said = await asyncio.wait_for(self._out.get(), ACCEPTING_SECONDS)
+                except TimeoutError:
+                    continue
+                yield said
 
     async def _place(self, place: pb.Place) -> None:
         try:
