@@ -15,14 +15,16 @@ from spectacularbid.internal.placement.v1 import placement_service_pb2 as pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2_grpc as pb_grpc
 
 
-class Listener(pb_grpc.PlacementServiceServicer):  # type: ignore[misc]
+class Listener(pb_grpc.PlacementServiceServicer):
     """A matchmaking that only listens."""
 
     def __init__(self) -> None:
         self.loads: asyncio.Queue[pb.Load] = asyncio.Queue()
 
     async def Register(
-        self, requests: AsyncIterator[pb.RegisterRequest], _: grpc.aio.ServicerContext
+        self,
+        requests: AsyncIterator[pb.RegisterRequest],
+        _: grpc.aio.ServicerContext[pb.RegisterRequest, pb.RegisterResponse],
     ) -> AsyncIterator[pb.RegisterResponse]:
         """Welcomes whoever comes."""
         yield pb.RegisterResponse(welcome=pb.Welcome())
