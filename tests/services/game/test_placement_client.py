@@ -21,7 +21,7 @@ class Listener(pb_grpc.PlacementServiceServicer):
     def __init__(self) -> None:
         self.loads: asyncio.Queue[pb.Load] = asyncio.Queue()
 
-    async def Register(
+    async def Register(  # type: ignore[override]
         self,
         requests: AsyncIterator[pb.RegisterRequest],
         _: grpc.aio.ServicerContext[pb.RegisterRequest, pb.RegisterResponse],
