@@ -190,7 +190,8 @@ class ClockLink:
         return governed if governed is not None and governed.fence == fence else None
 
     def _held(self) -> int:
-        return sum(1 for governed in self._matches.values() if governed.arrival is not None)
+        # Asked from the thread of the metrics page: what is a list already does not change under it.
+        return sum(1 for governed in list(self._matches.values()) if governed.arrival is not None)
 
     def _say(self, message: m.EngineMessage) -> None:
         # Without a session there is nobody to tell; the next Hello carries what still matters.
