@@ -392,7 +392,8 @@ class ListeningProcess(Process):
             if told == 2 and ticks > 1:
                 since += (ticks - 1) * TICK_NS
                 self._entered = self.kernel.read(since)
-                if self.live._frozen is None:
+                # A stall does not end while the kernel clock stands still: no tick left out here would end it.
+                if self.live._frozen is None and self.live._drained_by is None:
                     self.live._ok = max(self.live._ok, self._entered)
             since += TICK_NS
             self._tick(since)

@@ -59,6 +59,7 @@ FAILED_ONCE = {
     12133: "the simulation took an answer that it made up for the current question for one to an earlier question",
     12730: "a loss on time from before a suspension became the outcome of a match that its log says is void",
     14837: "a turn opened behind a stall was credited with all of the stall, and began only so much later",
+    16486: "the simulation took a stall for over while the kernel clock stood still, and counted no gap for it",
 }
 """Seeds that showed something, and what."""
 
