@@ -70,6 +70,8 @@ class Story:
             else (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR)
         )
         self._told: dict[Audience, list[event_pb2.MatchEvent]] = {audience: [] for audience in audiences}
+        self._shown: list[event_pb2.MatchEvent] = []
+        """What the shared device was told of the hand of the turn that is open, as everybody else was told."""
         self._forgotten = 0
         """Events at the beginning that are not kept any more."""
 
@@ -126,9 +128,22 @@ class Story:
             told.append(
                 public if seen is event else event_to_pb(self.sequence, seen, self.state, credited_ns)
             )
+            if audience is Audience.DEVICE and seen is not event:
+                self._shown.append(public)
             if len(told) > HISTORY_MAX:
                 del told[: len(told) - HISTORY_MAX]
         self._forgotten = max(0, self.sequence - HISTORY_MAX)
+        if self._shown and self.state.to_act is None:
+            self._hide()
+
+    def _hide(self) -> None:
+        """The turn is over, and so is the showing of its hand: whoever resumes from before it now holds the device in
+        the other seat's turn (rule 7.4)."""
+        told = self._told[Audience.DEVICE]
+        for public in self._shown:
+            if public.sequence > self._forgotten:
+                told[public.sequence - 1 - self._forgotten] = public
+        self._shown.clear()
 
     def since(self, audience: Audience, sequence: int) -> list[event_pb2.MatchEvent] | None:
         """The events after `sequence`; None when they are not all kept, or the number is of the future."""

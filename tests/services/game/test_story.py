@@ -13,14 +13,14 @@ from engine.event import Event
 from engine.eventjson import event_to_json
 from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed
 from engine.refusal import Refusal
-from engine.tiles import DOUBLE_SIX
+from engine.tiles import DOUBLE_SIX, tile_set
 from services.game.story import HISTORY_MAX, Audience, Story
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import Script, first_state
 from services.wire.tables import SEAT
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.randomplay import choose
-from tests.hidden import Truth
+from tests.hidden import Truth, tiles_in
 
 SECOND = 10**9
 
@@ -109,6 +109,24 @@ def test_no_message_holds_a_tile_its_receiver_may_not_know(mode: str) -> None:
                 assert not truth.leaks(responses, audience.seat)
             messages += len(responses)
     assert messages > 5_000
+
+
+def test_a_resume_on_one_device_shows_no_hand_of_a_turn_that_is_over() -> None:
+    """Rule 7.4: whoever resumes from an early event holds the device in somebody's turn now, and sees that hand alone."""
+    rng = random.Random(21)
+    story = Story(match_row("same_device"))
+    turns = 0
+    for ruling in rulings(story.state, rng, 300):
+        story.tell(ruling, 0)
+        state = story.state
+        told_again = 0
+        for event in story.since(Audience.DEVICE, 0) or []:
+            told_again = 0 if event.HasField("hand_dealt") else told_again | tiles_in(event)
+        on_the_move = 0 if state.to_act is None else state.hand(state.to_act)
+        assert not told_again & ~(tile_set(placed.tile for placed in state.layout.placements) | on_the_move)
+        assert not on_the_move & ~told_again, "the hand of the turn that is open is there"
+        turns += on_the_move != 0
+    assert turns > 50
 
 
 def test_every_audience_hears_the_same_numbers() -> None:
