@@ -91,6 +91,8 @@ class Prompt:
     legal: Legal
     clock: Clock = field(compare=False)
     phase: Phase
+    awaiting_reveal: Seat | None = None
+    """On one device: the seat that must reveal its hand before its turn begins (rule 7.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +267,11 @@ def round_blocked(table: TableState, hand_totals: BySeat[int]) -> TableState:
 def match_ended(table: TableState, outcome: Outcome) -> TableState:
     """The end; nothing is asked of anybody any more."""
     transfer = table.last_transfer if outcome.cause is Cause.BALANCE else None
-    over = replace(table.prompt, to_act=None, kind=None, legal=NOTHING, phase=Phase.OVER)
+    over = replace(
+        table.prompt, to_act=None, kind=None, legal=NOTHING, phase=Phase.OVER, awaiting_reveal=None
+    )
     return replace(
-        table,
+        _hidden(table),
         outcome=outcome,
         prompt=over,
         last_transfer=transfer,

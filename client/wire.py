@@ -158,6 +158,7 @@ def prompt_from_pb(prompt: table_pb2.Prompt, now: float) -> Prompt:
             as_of=now,
         ),
         phase=_known(_PHASES, prompt.phase, "phase"),
+        awaiting_reveal=seat_from_pb(prompt.awaiting_reveal),
     )
 
 

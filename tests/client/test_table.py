@@ -14,8 +14,8 @@ from client.hotseat import options, picture
 from client.match import News
 from client.table import TableState
 from client.wire import table_from_pb
-from engine.command import Command, Play, Reveal
-from engine.seats import SEATS, Seat
+from engine.command import Command, Play, Resign, Reveal, Start
+from engine.seats import NORTH, SEATS, SOUTH, Seat
 from services.game.story import Audience, Story
 from tests.client.tables import carry_out, new_story, news, told
 
@@ -67,6 +67,7 @@ def test_on_one_device_the_hand_is_shown_for_one_turn_only(seed: int) -> None:
         if state.awaiting_reveal is not None:
             assert table.hand == ()
             assert table.prompt.legal.reveal
+            assert table.prompt.awaiting_reveal is state.awaiting_reveal
             command: Command = Reveal(state.awaiting_reveal)
         else:
             seat = state.to_act or next(seat for seat in SEATS if seat not in table.pressed)
@@ -75,6 +76,25 @@ def test_on_one_device_the_hand_is_shown_for_one_turn_only(seed: int) -> None:
         table = told(table, news(story, Audience.DEVICE, table.sequence))
         if not story.over:
             assert table == sent_anew(story, Audience.DEVICE)
+
+
+def test_on_one_device_no_hand_is_left_when_a_match_ends_in_the_middle_of_a_turn() -> None:
+    """Rule 7.4: the end of the match is the end of the turn. A fold that kept the hand would show it for good."""
+    rng = random.Random(4)
+    story = new_story(same_device=True)
+    table = told(None, news(story, Audience.DEVICE, 0))
+    for command in (Start(NORTH), Start(SOUTH)):
+        carry_out(story, command, rng)
+    opener = story.state.awaiting_reveal
+    assert opener is not None
+    carry_out(story, Reveal(opener), rng)
+    table = told(table, news(story, Audience.DEVICE, table.sequence))
+    assert len(table.hand) == 7
+    carry_out(story, Resign(opener), rng)
+    table = told(table, news(story, Audience.DEVICE, table.sequence))
+    assert table.outcome is not None
+    assert table.hand == ()
+    assert table.prompt.awaiting_reveal is None
 
 
 def play_greedily(rng: random.Random) -> tuple[list[News], TableState]:
