@@ -1,0 +1,306 @@
+"""A match record as a row of positions to step through: after each of its lines the table, both hands, the time and
+what the line caused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from client.narration import ending, told
+from client.table import NOTHING, Clock, OpenEnd, Placement, Player, Prompt, TableState, Transfer
+from engine.clock import MILLISECOND
+from engine.event import TurnTimed
+from engine.outcome import Cause
+from engine.playback import play_back
+from engine.recordlines import ClockLine, CommandLine, DealLine, MalformedRecordError, MatchLine, read_record
+from engine.seats import BySeat
+from engine.state import Match, Mode, Phase
+from engine.verify import deal_fault, problems
+
+if TYPE_CHECKING:
+    from engine.outcome import Outcome
+    from engine.playback import Answer
+    from engine.seats import Seat
+    from engine.tiles import Tile
+
+_NOBODY_WINS: Final = (Cause.VOID, Cause.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a command cost in time. Milliseconds: what was paid is rounded up, everything else down."""
+
+    seat: Seat
+    used_ms: int
+    """In this turn so far, its draws included."""
+    paid_ms: int
+    """From the bank; 0 within the delay, and for a draw."""
+    bank_ms: int
+    """What the bank holds after it."""
+    credited_ms: int
+    """Measured, but not charged: the service had failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The match after one line of its record."""
+
+    line: int
+    """The number of the line in the record, from 1."""
+    at_ms: int | None
+    """The record's time, in which only open turns count; None for a line without one."""
+    table: TableState
+    """What is public: as a spectator sees it. Its clock stands still at what the turn begins, or goes on, with."""
+    hands: BySeat[tuple[Tile, ...]]
+    told: tuple[str, ...]
+    """What the line caused, in words; why it was refused; what is wrong with the proof of a deal."""
+    spent: Spent | None
+    sound: bool
+    """False for a refused line and for a deal that is not proven to be the one that was committed to."""
+
+    def seen_by(self, seat: Seat | None) -> TableState:
+        """The table with the hand of one seat, or of none."""
+        if seat is None:
+            return self.table
+        return replace(self.table, seat=seat, hand=self.hands[seat])
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A whole record, read and run."""
+
+    match_id: str
+    """Empty when the record does not say."""
+    players: BySeat[Player]
+    """Called north and south where the record has no names."""
+    rated: bool
+    timed: bool
+    started_at: str
+    """As the record has it; empty when it does not say."""
+    positions: tuple[Position, ...]
+    rounds: tuple[int, ...]
+    """The place in `positions` of each round's deal."""
+    problems: tuple[str, ...]
+    """What `python -m engine verify` finds; empty for a record that proves itself."""
+    damage: str
+    """What is wrong with the first line that makes no sense; empty when all of them do."""
+
+    def round_at(self, place: int) -> int:
+        """The round a position belongs to, as a place in `rounds`; -1 before the first deal."""
+        return sum(begins <= place for begins in self.rounds) - 1
+
+
+def read(data: bytes) -> Study:
+    """Read a record and run it as far as it makes sense. MalformedRecordError when not even its first line does."""
+    record = read_record(data)
+    if not record.lines:
+        assert record.malformed is not None, "an empty record is malformed"
+        raise record.malformed
+    header = _header(data)
+    players = _players(header)
+    names = players.map(lambda player: player.name)
+    answers: list[Answer] = []
+    wrong: list[str] = []
+    damage = ""
+    try:
+        for answer in play_back(record):
+            answers.append(answer)  # noqa: PERF402  what stands before a malformed line is kept
+    except MalformedRecordError as error:
+        damage = str(error)
+    with suppress(MalformedRecordError):
+        wrong += problems(record)
+    first = answers[0].line
+    assert isinstance(first, MatchLine), "the first line of a record is the match"
+    base = _table(first.start, header, players)
+    positions: list[Position] = []
+    sequence = 0
+    for answer in answers:
+        sequence += len(answer.events)
+        positions.append(_position(replace(base, sequence=sequence), answer, names))
+    claimed = first.claimed
+    if claimed is not None and claimed.cause in _NOBODY_WINS and positions[-1].table.outcome is None:
+        positions[-1] = _stopped(positions[-1], claimed, names)
+    return Study(
+        match_id=base.match_id,
+        players=players,
+        rated=base.rated,
+        timed=record.timed,
+        started_at=_text(header, "started_at"),
+        positions=tuple(positions),
+        rounds=tuple(place for place, answer in enumerate(answers) if isinstance(answer.line, DealLine)),
+        problems=tuple(wrong),
+        damage=damage,
+    )
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """The keys of the first line that the engine has no use for."""
+    first = next(line for line in data.split(b"\n") if line.strip())
+    header = json.loads(first)
+    assert isinstance(header, dict), "the first line was read before"
+    return header
+
+
+def _text(header: dict[str, Any], key: str) -> str:
+    value = header.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _players(header: dict[str, Any]) -> BySeat[Player]:
+    """Who sat there: names where the record has them, else ids, else the seats."""
+
+    def player(seat: str) -> Player:
+        ids, names = header.get("players"), header.get("names")
+        player_id = _text(ids, seat) if isinstance(ids, dict) else ""
+        name = _text(names, seat) if isinstance(names, dict) else ""
+        return Player(player_id, name or player_id or seat)
+
+    north, south = player("north"), player("south")
+    # On one device, or without names, only the seat tells the two apart.
+    return (
+        BySeat(north, south) if north.name != south.name else BySeat(Player("", "north"), Player("", "south"))
+    )
+
+
+def _position(base: TableState, answer: Answer, names: BySeat[str]) -> Position:
+    state, line = answer.state, answer.line
+    words = [told(event, names) for event in answer.events if not isinstance(event, TurnTimed)]
+    timed = next((event for event in answer.events if isinstance(event, TurnTimed)), None)
+    fault = deal_fault(line) if isinstance(line, DealLine) and answer.refusal is None else None
+    if answer.refusal is not None:
+        words.insert(0, f"refused: {answer.refusal} (rule {answer.refusal.rule})")
+    elif fault is not None:
+        words.append(fault)
+    elif isinstance(line, DealLine):
+        words.append("the deal is the one that was committed to")
+    moved_nothing = not answer.events or answer.refusal is not None
+    return Position(
+        line=answer.number,
+        at_ms=_at_ms(answer),
+        table=_folded(base, state._replace(last_transfer=None) if moved_nothing else state, answer),
+        hands=state.hands,
+        told=tuple(words),
+        spent=None if timed is None else _spent(timed, line),
+        sound=answer.refusal is None and fault is None,
+    )
+
+
+def _at_ms(answer: Answer) -> int | None:
+    at_ns = answer.line.at_ns if isinstance(answer.line, CommandLine | ClockLine) else None
+    return None if at_ns is None else at_ns // MILLISECOND
+
+
+def _spent(timed: TurnTimed, line: object) -> Spent:
+    credit = line.credit_ns if isinstance(line, CommandLine) else 0
+    return Spent(
+        seat=timed.seat,
+        used_ms=timed.elapsed_ns // MILLISECOND,
+        paid_ms=-(-timed.charge_ns // MILLISECOND),
+        bank_ms=timed.bank_after_ns // MILLISECOND,
+        credited_ms=credit // MILLISECOND,
+    )
+
+
+def _stopped(last: Position, outcome: Outcome, names: BySeat[str]) -> Position:
+    """A void or cancelled match: its record just stops, and only the first line says why."""
+    over = replace(
+        last.table.prompt,
+        to_act=None,
+        kind=None,
+        phase=Phase.OVER,
+        clock=replace(last.table.prompt.clock, running=None),
+    )
+    table = replace(last.table, outcome=outcome, prompt=over)
+    return replace(last, table=table, told=(*last.told, ending(outcome, names)))
+
+
+def _table(start: Match, header: dict[str, Any], players: BySeat[Player]) -> TableState:
+    """The table before anything happened."""
+    banks = _milliseconds(start.banks)
+    prompt = Prompt(
+        decision_id=start.decision_id,
+        turn=start.turn,
+        to_act=None,
+        kind=start.decision_kind,
+        legal=NOTHING,
+        clock=Clock(None, banks, 0, 0),
+        phase=start.phase,
+    )
+    return TableState(
+        match_id=_text(header, "match_id"),
+        sequence=0,
+        seat=None,
+        players=players,
+        rated=header.get("rated") is True,
+        same_device=start.mode is Mode.SAME_DEVICE,
+        bank_ms=max(banks),
+        delay_ms=start.delay_ns // MILLISECOND,
+        balances=start.balances,
+        banks_ms=banks,
+        round_no=0,
+        hand=(),
+        tiles=BySeat(0, 0),
+        boneyard=0,
+        placements=(),
+        ends=(),
+        spinner=None,
+        count=0,
+        last_transfer=None,
+        jockey=start.jockey,
+        bidder=None,
+        standing_bid=0,
+        pressed=(),
+        commitment="",
+        hand_totals=None,
+        outcome=None,
+        prompt=prompt,
+    )
+
+
+def _folded(base: TableState, state: Match, answer: Answer) -> TableState:
+    """The public table of a state of the engine."""
+    layout, bid, moved = state.layout, state.standing_bid, state.last_transfer
+    banks = _milliseconds(state.banks)
+    return replace(
+        base,
+        balances=state.balances,
+        banks_ms=banks,
+        round_no=state.round_no,
+        tiles=BySeat(state.north_hand.bit_count(), state.south_hand.bit_count()),
+        boneyard=len(state.boneyard),
+        placements=tuple(Placement(*placed) for placed in layout.placements),
+        ends=tuple(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends),
+        spinner=layout.spinner,
+        count=layout.total,
+        last_transfer=None if moved is None else Transfer(moved.to, moved.due, moved.moved, moved.reason),
+        jockey=state.jockey,
+        bidder=None if bid is None else bid.seat,
+        standing_bid=0 if bid is None else bid.amount,
+        pressed=state.pressed,
+        commitment=state.commitment or "",
+        hand_totals=state.hand_totals,
+        outcome=state.outcome,
+        prompt=replace(
+            base.prompt,
+            decision_id=state.decision_id,
+            turn=state.turn,
+            to_act=state.to_act,
+            kind=state.decision_kind,
+            phase=state.phase,
+            awaiting_reveal=state.awaiting_reveal,
+            clock=_clock(state, banks, timed=answer.timed),
+        ),
+    )
+
+
+def _clock(state: Match, banks: BySeat[int], *, timed: bool) -> Clock:
+    if not timed or state.to_act is None or state.budget_ns is None:
+        return Clock(None, banks, 0, 0)
+    delay_left = max(0, state.delay_ns - state.consumed_ns)
+    return Clock(state.to_act, banks, delay_left // MILLISECOND, max(0, state.budget_ns) // MILLISECOND)
+
+
+def _milliseconds(nanoseconds: BySeat[int]) -> BySeat[int]:
+    return nanoseconds.map(lambda each: each // MILLISECOND)

@@ -1,0 +1,218 @@
+"""A record stepped through is the match as it was told: every table, every time, every proof."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+
+from client.positions import Study, read
+from client.table import TableState
+from engine.clock import MILLISECOND
+from engine.command import Resign
+from engine.deal import Deal
+from engine.event import Event, RoundDealt, TurnTimed
+from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed, void
+from engine.outcome import Cause
+from engine.record import record_lines
+from engine.recordlines import MalformedRecordError
+from engine.refusal import Refusal
+from engine.seats import NORTH, SEATS, SOUTH
+from engine.tiles import DOUBLE_SIX
+from services.game.story import Audience
+from tests.client.tables import new_story, news, told
+from tests.engine.randomplay import choose
+
+HEADER = {
+    "match_id": "3f1f7a3e-96a5-4e9e-9f0d-5bb24c2f9a10",
+    "players": {"north": "guest-north", "south": "guest-south"},
+    "rated": True,
+    "started_at": "2026-01-02T00:00:00+00:00",
+}
+
+
+def rulings(state: Match, rng: random.Random, commands_max: int) -> Iterator[tuple[Event, ...]]:
+    """A random match as its room stores it, with the time of each turn; resigned after so many commands."""
+    for number in range(commands_max + 1):
+        if state.phase is Phase.OVER:
+            return
+        ends = number == commands_max
+        command = Resign(NORTH) if ends else choose(state, legal(state), rng)
+        decided = decide(state, command)
+        assert not isinstance(decided, Refusal), decided
+        measured = state.to_act is not None and not ends
+        clock = (timed(state, command, rng.randrange(14_000) * MILLISECOND),) if measured else ()
+        ruling: tuple[Event, ...] = (*clock, *decided)
+        for event in ruling:
+            state = evolve(state, event)
+        if state.phase is Phase.AWAITING_DEAL:
+            dealt = deal_round(state, Deal.from_shuffle(rng.sample(DOUBLE_SIX, 28)), rng.randbytes(32))
+            assert not isinstance(dealt, Refusal), dealt
+            ruling += dealt
+            for event in dealt:
+                state = evolve(state, event)
+        yield ruling
+
+
+@dataclass(frozen=True)
+class Told:
+    """A match as a spectator was told of it, and its record."""
+
+    events: tuple[Event, ...]
+    tables: dict[int, TableState]
+    """After so many events."""
+    lines: tuple[str, ...]
+
+    @property
+    def study(self) -> Study:
+        return read("\n".join(self.lines).encode())
+
+
+@cache
+def a_match(seed: int, *, same_device: bool = False, commands_max: int = 90) -> Told:
+    rng = random.Random(seed)
+    story = new_story(same_device=same_device)
+    start, events, tables = story.state, list[Event](), dict[int, TableState]()
+    table = told(None, news(story, Audience.SPECTATOR, 0))
+    for ruling in rulings(start, rng, commands_max):
+        story.tell(ruling, 0)
+        events += ruling
+        table = told(table, news(story, Audience.SPECTATOR, table.sequence))
+        tables[table.sequence] = table
+    return Told(tuple(events), tables, tuple(record_lines(start, events, HEADER)))
+
+
+@pytest.mark.parametrize("same_device", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_positions_of_a_record_are_the_tables_a_spectator_was_told(
+    seed: int, *, same_device: bool
+) -> None:
+    match = a_match(seed, same_device=same_device)
+    study = match.study
+    compared = 0
+    for position in study.positions:
+        table = match.tables.get(position.table.sequence)
+        if table is None:
+            continue  # in the middle of what was told at once: the second Start and its deal
+        found = position.table
+        # Who they are comes from the record's first line, which has no names; a spectator's clock is that of the service.
+        found = replace(found, players=table.players, rated=table.rated)
+        if table.outcome is not None:
+            found = replace(found, prompt=table.prompt)  # no prompt comes with the end
+        assert found == table, position
+        assert found.banks_ms == table.banks_ms
+        compared += 1
+    assert compared > 60
+    assert study.positions[-1].table.sequence == len(match.events)
+
+
+def test_what_a_turn_cost_is_that_of_the_clock() -> None:
+    match = a_match(1)
+    timings = [event for event in match.events if isinstance(event, TurnTimed)]
+    spent = [position.spent for position in match.study.positions if position.spent is not None]
+    assert [(each.seat, each.used_ms, each.bank_ms) for each in spent] == [
+        (event.seat, event.elapsed_ns // MILLISECOND, event.bank_after_ns // MILLISECOND) for event in timings
+    ]
+    assert any(each.paid_ms for each in spent)
+    assert [position.at_ms for position in match.study.positions if position.at_ms is not None] == sorted(
+        position.at_ms for position in match.study.positions if position.at_ms is not None
+    )
+
+
+def test_a_clock_stands_at_what_its_turn_begins_or_goes_on_with() -> None:
+    for position in a_match(2).study.positions:
+        clock, table = position.table.prompt.clock, position.table
+        assert clock.running is table.prompt.to_act
+        if clock.running is not None:
+            whole = clock.delay_left_ms + table.banks_ms[clock.running]
+            # A draw that took longer than the delay is at the bank already, and is paid with the end of the turn.
+            assert clock.remaining_ms == whole or (clock.delay_left_ms == 0 and clock.remaining_ms < whole)
+            assert 0 <= clock.delay_left_ms <= table.delay_ms
+
+
+def test_a_hand_is_shown_only_to_whom_it_is_asked_for() -> None:
+    for position in a_match(0).study.positions:
+        assert position.seen_by(None).hand == ()
+        for seat in SEATS:
+            assert position.seen_by(seat).hand == position.hands[seat]
+            assert len(position.hands[seat]) == position.table.tiles[seat]
+
+
+def test_rounds_can_be_jumped_to() -> None:
+    match = a_match(1)
+    study = match.study
+    assert len(study.rounds) == sum(isinstance(event, RoundDealt) for event in match.events) > 1
+    for number, place in enumerate(study.rounds):
+        assert study.positions[place].table.round_no == number + 1
+        assert study.round_at(place) == number
+        assert study.round_at(place - 1) == number - 1
+
+
+def test_a_sound_record_proves_its_deals_and_one_that_was_changed_does_not() -> None:
+    match = a_match(1)
+    assert match.study.problems == ()
+    assert all(position.sound for position in match.study.positions)
+    deal = next(line for line in match.lines if '"deal"' in line)
+    hands = deal.index('"north":["') + len('"north":["')
+    first, second = deal[hands : hands + 3], deal[hands + 6 : hands + 9]
+    swapped = deal.replace(first, "x").replace(second, first).replace("x", second)
+    study = read("\n".join(swapped if line == deal else line for line in match.lines).encode())
+    assert study.problems == (), "the order within a hand is no change"
+    boneyard = deal.index('"boneyard":["') + len('"boneyard":["')
+    third = deal[boneyard : boneyard + 3]
+    changed = deal.replace(first, "x").replace(third, first).replace("x", third)
+    study = read("\n".join(changed if line == deal else line for line in match.lines).encode())
+    assert not study.positions[study.rounds[0]].sound
+    assert "not the one that was committed to" in study.positions[study.rounds[0]].told[-1]
+    assert study.problems
+
+
+def test_a_damaged_record_is_shown_as_far_as_it_makes_sense() -> None:
+    match = a_match(1)
+    study = read("\n".join([*match.lines[:20], "{nonsense"]).encode())
+    assert len(study.positions) == 20
+    assert study.damage.startswith("line 21: ")
+    with pytest.raises(MalformedRecordError, match="line 1"):
+        read(b"nonsense")
+    with pytest.raises(MalformedRecordError, match="empty"):
+        read(b"")
+
+
+def test_a_refused_line_says_why_and_changes_nothing() -> None:
+    match = a_match(1)
+    again = [*match.lines[:3], match.lines[1], *match.lines[3:]]
+    study = read("\n".join(again).encode())
+    before, refused = study.positions[2:4]
+    assert not refused.sound
+    assert refused.told[0].startswith("refused: ")
+    assert refused.table == before.table
+
+
+def test_a_void_match_says_why_it_stops() -> None:
+    """Only the first line of such a record knows the outcome."""
+    story = new_story()
+    state, events = story.state, list[Event]()
+    for ruling in rulings(state, random.Random(3), 30):
+        if any(isinstance(event, TurnTimed) for event in ruling):
+            break
+        events += ruling
+    for event in events:
+        state = evolve(state, event)
+    ended = void(state, "gap_too_long")
+    lines = record_lines(story.state, [*events, *ended], HEADER)
+    study = read("\n".join(lines).encode())
+    last = study.positions[-1]
+    assert last.table.outcome is not None
+    assert last.table.outcome.cause is Cause.VOID
+    assert "could not hear the players" in last.told[-1]
+
+
+def test_who_sat_there_comes_from_the_first_line() -> None:
+    match = a_match(0)
+    assert [player.name for player in match.study.players] == ["guest-north", "guest-south"]
+    nameless = read(b'{"type":"match","format":1}')
+    assert [player.name for player in nameless.players] == [NORTH, SOUTH]
+    assert not nameless.timed
