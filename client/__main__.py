@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from client import identities
 from client.bots.account import HEADER, Account, seats, verdict
-from client.errors import ClientError
+from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
 from client.hotseat import sit_down
 from client.ladder import LEGEND, history_table, ladder_table
-from client.session import RATED, Client
+from client.session import RATED
 from client.words import Pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+    from client.session import Client
     from spectacularbid.ladder.v1.ladder_service_pb2 import Standing
     from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console(highlight=False, soft_wrap=True)
 
-Server = Annotated[
-    str,
-    typer.Option(
-        envvar="SPECTACULAR_BID_SERVER",
-        help="host:port of matchmaking and ladder; several with commas between, if there are standbys.",
-    ),
-]
-Game = Annotated[
-    str, typer.Option(envvar="SPECTACULAR_BID_GAME", help="host:port of a game process; empty: as --server.")
-]
-Name = Annotated[str, typer.Option(help="The name to register, while you have none.")]
-State = Annotated[
-    Path | None, typer.Option(help="File that keeps who you are; by default in your state folder.")
-]
-# Whoever types a command wants to hear soon that nobody is there.
-_PATIENCE_SECONDS = 5.0
 _IDS_WIDTH = 130
-_SERVER = "127.0.0.1:7600"
-_GAME = "127.0.0.1:7601"
-
-
-def _with_client(
-    work: Callable[[Client], Awaitable[None]], server: str, game: str, name: str, state: Path | None
-) -> None:
-    """Run `work` as the kept guest; what a person can do nothing about becomes one line."""
-
-    async def run() -> None:
-        file = state or identities.default_file()
-        client = await identities.connect(
-            file, server, name, game_address=game or None, patience_seconds=_PATIENCE_SECONDS
-        )
-        async with client:
-            await work(client)
-
-    try:
-        asyncio.run(run())
-    except ClientError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
-    except (KeyboardInterrupt, EOFError):
-        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -80,8 +36,8 @@ def ladder(
         bool, typer.Option("--around", help="Those just better and just worse than you.")
     ] = False,
     of: Annotated[str, typer.Option(help="With --around: a player's id; by default you.")] = "",
-    server: Server = _SERVER,
-    game: Game = _GAME,
+    server: Server = SERVER,
+    game: Game = GAME,
     name: Name = "",
     state: State = None,
 ) -> None:
@@ -103,14 +59,14 @@ def ladder(
             return
         _print_ladder(standings, own)
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
 def profile(
     player: Annotated[str, typer.Argument(help="A player's id; by default you.")] = "",
-    server: Server = _SERVER,
-    game: Game = _GAME,
+    server: Server = SERVER,
+    game: Game = GAME,
     name: Name = "",
     state: State = None,
 ) -> None:
@@ -124,7 +80,7 @@ def profile(
             console.print()
             console.print(history_table(matches, standing.player.player_id, datetime.now(UTC)))
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
@@ -133,8 +89,8 @@ def history(
     player: Annotated[str, typer.Argument(help="A player's id; by default you.")] = "",
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many matches.")] = 20,
     ids: Annotated[bool, typer.Option("--ids", help="With the matches' ids, in long lines.")] = False,
-    server: Server = _SERVER,
-    game: Game = _GAME,
+    server: Server = SERVER,
+    game: Game = GAME,
     name: Name = "",
     state: State = None,
 ) -> None:
@@ -152,12 +108,12 @@ def history(
         else:
             console.print(table)
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
 def watch(
-    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None
+    match_id: str, server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None
 ) -> None:
     """Follow a match, one line a round."""
 
@@ -171,23 +127,23 @@ def watch(
                     console.print(line, markup=False)
         console.print(verdict(match.table), markup=False)
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
 def record(
-    match_id: str, server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None
+    match_id: str, server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None
 ) -> None:
     """The record of a finished match, for `python -m engine verify` and `replay`."""
 
     async def work(client: Client) -> None:
         sys.stdout.write(await client.record(match_id))
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
-def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: State = None) -> None:
+def seek(server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None) -> None:
     """Wait for an opponent and play a rated match in plain text."""
 
     async def work(client: Client) -> None:
@@ -195,14 +151,14 @@ def seek(server: Server = _SERVER, game: Game = _GAME, name: Name = "", state: S
             handle = await client.seek(RATED, waiting=lambda facts: status.update(_waiting_line(facts)))
         await sit_down(client, handle, console)
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 @app.command()
 def play(
     bot: Annotated[str, typer.Option(help="Name of the house bot.")] = "greedy",
-    server: Server = _SERVER,
-    game: Game = _GAME,
+    server: Server = SERVER,
+    game: Game = GAME,
     name: Name = "",
     state: State = None,
 ) -> None:
@@ -211,7 +167,7 @@ def play(
     async def work(client: Client) -> None:
         await sit_down(client, await client.challenge(house_bot=bot), console)
 
-    _with_client(work, server, game, name, state)
+    with_client(work, server, game, name, state)
 
 
 def _print_ladder(standings: list[Standing], own: str = "") -> None:
