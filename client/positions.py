@@ -15,7 +15,7 @@ from engine.event import TurnTimed
 from engine.outcome import Cause
 from engine.playback import play_back
 from engine.recordlines import ClockLine, CommandLine, DealLine, MalformedRecordError, MatchLine, read_record
-from engine.seats import BySeat
+from engine.seats import NORTH, SOUTH, BySeat
 from engine.state import Match, Mode, Phase
 from engine.verify import deal_fault, problems
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.tiles import Tile
 
 _NOBODY_WINS: Final = (Cause.VOID, Cause.CANCELLED)
+_SEATS: Final[BySeat[str]] = BySeat(NORTH, SOUTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Position:
     """What is public: as a spectator sees it. Its clock stands still at what the turn begins, or goes on, with."""
     hands: BySeat[tuple[Tile, ...]]
     told: tuple[str, ...]
-    """What the line caused, in words; why it was refused; what is wrong with the proof of a deal."""
+    """What the line caused, in words that name the seats; why it was refused; what is wrong with the proof of a deal."""
     spent: Spent | None
     sound: bool
     """False for a refused line and for a deal that is not proven to be the one that was committed to."""
@@ -74,7 +75,7 @@ class Study:
     match_id: str
     """Empty when the record does not say."""
     players: BySeat[Player]
-    """Called north and south where the record has no names."""
+    """Called north and south where the record has no names that tell them apart."""
     rated: bool
     timed: bool
     started_at: str
@@ -100,7 +101,6 @@ def read(data: bytes) -> Study:
         raise record.malformed
     header = _header(data)
     players = _players(header)
-    names = players.map(lambda player: player.name)
     answers: list[Answer] = []
     wrong: list[str] = []
     damage = ""
@@ -118,10 +118,10 @@ def read(data: bytes) -> Study:
     sequence = 0
     for answer in answers:
         sequence += len(answer.events)
-        positions.append(_position(replace(base, sequence=sequence), answer, names))
+        positions.append(_position(replace(base, sequence=sequence), answer))
     claimed = first.claimed
     if claimed is not None and claimed.cause in _NOBODY_WINS and positions[-1].table.outcome is None:
-        positions[-1] = _stopped(positions[-1], claimed, names)
+        positions[-1] = _stopped(positions[-1], claimed)
     return Study(
         match_id=base.match_id,
         players=players,
@@ -143,30 +143,27 @@ def _header(data: bytes) -> dict[str, Any]:
     return header
 
 
-def _text(header: dict[str, Any], key: str) -> str:
-    value = header.get(key)
+def _text(header: object, key: str) -> str:
+    value = header.get(key) if isinstance(header, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def _players(header: dict[str, Any]) -> BySeat[Player]:
-    """Who sat there: names where the record has them, else ids, else the seats."""
+    """Who sat there; called north and south where the record has no names that tell the two apart."""
+    ids, names = header.get("players"), header.get("names")
 
-    def player(seat: str) -> Player:
-        ids, names = header.get("players"), header.get("names")
-        player_id = _text(ids, seat) if isinstance(ids, dict) else ""
-        name = _text(names, seat) if isinstance(names, dict) else ""
-        return Player(player_id, name or player_id or seat)
+    def player(seat: Seat) -> Player:
+        return Player(_text(ids, seat), _text(names, seat) or seat)
 
-    north, south = player("north"), player("south")
-    # On one device, or without names, only the seat tells the two apart.
-    return (
-        BySeat(north, south) if north.name != south.name else BySeat(Player("", "north"), Player("", "south"))
-    )
+    north, south = player(NORTH), player(SOUTH)
+    if north.name == south.name:  # two people at one device
+        return BySeat(replace(north, name=NORTH), replace(south, name=SOUTH))
+    return BySeat(north, south)
 
 
-def _position(base: TableState, answer: Answer, names: BySeat[str]) -> Position:
+def _position(base: TableState, answer: Answer) -> Position:
     state, line = answer.state, answer.line
-    words = [told(event, names) for event in answer.events if not isinstance(event, TurnTimed)]
+    words = [told(event, _SEATS) for event in answer.events if not isinstance(event, TurnTimed)]
     timed = next((event for event in answer.events if isinstance(event, TurnTimed)), None)
     fault = deal_fault(line) if isinstance(line, DealLine) and answer.refusal is None else None
     if answer.refusal is not None:
@@ -203,7 +200,7 @@ def _spent(timed: TurnTimed, line: object) -> Spent:
     )
 
 
-def _stopped(last: Position, outcome: Outcome, names: BySeat[str]) -> Position:
+def _stopped(last: Position, outcome: Outcome) -> Position:
     """A void or cancelled match: its record just stops, and only the first line says why."""
     over = replace(
         last.table.prompt,
@@ -213,7 +210,7 @@ def _stopped(last: Position, outcome: Outcome, names: BySeat[str]) -> Position:
         clock=replace(last.table.prompt.clock, running=None),
     )
     table = replace(last.table, outcome=outcome, prompt=over)
-    return replace(last, table=table, told=(*last.told, ending(outcome, names)))
+    return replace(last, table=table, told=(*last.told, ending(outcome, _SEATS)))
 
 
 def _table(start: Match, header: dict[str, Any], players: BySeat[Player]) -> TableState:

@@ -9,12 +9,13 @@ from functools import cache
 
 import pytest
 
+from client.listing import listing
 from client.positions import Study, read
 from client.table import TableState
 from engine.clock import MILLISECOND
 from engine.command import Resign
 from engine.deal import Deal
-from engine.event import Event, RoundDealt, TurnTimed
+from engine.event import Event, RoundDealt, TilePlaced, TurnTimed
 from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed, void
 from engine.outcome import Cause
 from engine.record import record_lines
@@ -211,8 +212,25 @@ def test_a_void_match_says_why_it_stops() -> None:
 
 
 def test_who_sat_there_comes_from_the_first_line() -> None:
-    match = a_match(0)
-    assert [player.name for player in match.study.players] == ["guest-north", "guest-south"]
-    nameless = read(b'{"type":"match","format":1}')
-    assert [player.name for player in nameless.players] == [NORTH, SOUTH]
-    assert not nameless.timed
+    players = a_match(0).study.players
+    assert [(player.player_id, player.name) for player in players] == [
+        ("guest-north", NORTH),
+        ("guest-south", SOUTH),
+    ]
+    named = read(b'{"type":"match","format":1,"names":{"north":"Nora","south":"Sol"}}')
+    assert [player.name for player in named.players] == ["Nora", "Sol"]
+    shared = read(b'{"type":"match","format":1,"names":{"north":"Nora","south":"Nora"},"players":[]}')
+    assert [player.name for player in shared.players] == [NORTH, SOUTH]
+    assert not shared.timed
+
+
+def test_the_listing_of_a_record_says_everything_in_80_columns() -> None:
+    match = a_match(1)
+    lines = list(listing(match.study))
+    assert max(map(len, lines)) <= 80
+    assert "sound: 5 deals as committed, every command legal" in lines
+    placed = [event for event in match.events if isinstance(event, TilePlaced)]
+    for event in placed:
+        assert any(f"{event.seat} " in line and f"[{event.tile}]" in line for line in lines)
+    assert sum("counts" in line for line in lines) == len(placed)
+    assert not any(line.strip().startswith("north: [") for line in listing(match.study, hands=[SOUTH]))
