@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from client.bots.account import HEADER, Account, seats, verdict
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
 from client.hotseat import sit_down
 from client.ladder import LEGEND, history_table, ladder_table
+from client.recordcommand import record
 from client.session import RATED
 from client.words import Pauses
 
@@ -26,6 +26,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 console = Console(highlight=False, soft_wrap=True)
 
 _IDS_WIDTH = 130
+
+app.command()(record)
 
 
 @app.command()
@@ -126,18 +128,6 @@ def watch(
                 for line in (*pauses.lines(news), *account.lines(news)):
                     console.print(line, markup=False)
         console.print(verdict(match.table), markup=False)
-
-    with_client(work, server, game, name, state)
-
-
-@app.command()
-def record(
-    match_id: str, server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None
-) -> None:
-    """The record of a finished match, for `python -m engine verify` and `replay`."""
-
-    async def work(client: Client) -> None:
-        sys.stdout.write(await client.record(match_id))
 
     with_client(work, server, game, name, state)
 
