@@ -49,7 +49,7 @@ def listing(study: Study, hands: Collection[Seat] = SEATS) -> Iterator[str]:
     for place, position in enumerate(study.positions):
         if place in study.rounds:
             yield ""
-        yield from _lines(position)
+        yield from _lines(position, hands)
         if place in study.rounds:
             yield from (f"{'':15}{hand_line(position, seat)}" for seat in SEATS if seat in hands)
 
@@ -59,12 +59,12 @@ def hand_line(position: Position, seat: Seat) -> str:
     return f"{seat}: " + " ".join(f"[{tile}]" for tile in position.hands[seat])
 
 
-def _lines(position: Position) -> Iterator[str]:
+def _lines(position: Position, hands: Collection[Seat]) -> Iterator[str]:
     table = position.table
     points = f"{table.balances.north}:{table.balances.south}"
     clock = " ".join(map(minutes, table.banks_ms))
     at = "" if position.at_ms is None else when(position.at_ms)
-    told = position.told or ("",)
+    told = position.words(hands) or ("",)
     for number, words in enumerate(told):
         first, last = number == 0, number == len(told) - 1
         row = _ROW.format(

@@ -9,17 +9,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from client.narration import ending, told
-from client.table import NOTHING, Clock, OpenEnd, Placement, Player, Prompt, TableState, Transfer
+from client.publictable import after, before
+from client.table import Player, TableState
 from engine.clock import MILLISECOND
-from engine.event import TurnTimed
+from engine.event import TileDrawn, TurnTimed
 from engine.outcome import Cause
 from engine.playback import play_back
 from engine.recordlines import ClockLine, CommandLine, DealLine, MalformedRecordError, MatchLine, read_record
 from engine.seats import NORTH, SOUTH, BySeat
-from engine.state import Match, Mode, Phase
+from engine.state import Phase
 from engine.verify import deal_fault, problems
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from engine.outcome import Outcome
     from engine.playback import Answer
     from engine.seats import Seat
@@ -57,9 +60,17 @@ class Position:
     hands: BySeat[tuple[Tile, ...]]
     told: tuple[str, ...]
     """What the line caused, in words that name the seats; why it was refused; what is wrong with the proof of a deal."""
+    drawn: Tile | None
+    """The tile that the line drew; in `told` by name."""
     spent: Spent | None
     sound: bool
     """False for a refused line and for a deal that is not proven to be the one that was committed to."""
+
+    def words(self, shown: Collection[Seat]) -> tuple[str, ...]:
+        """`told`, for somebody to whom only these seats' tiles are shown."""
+        if self.drawn is None or any(self.drawn in self.hands[seat] for seat in shown):
+            return self.told
+        return tuple(line.replace(f" [{self.drawn}]", " a tile") for line in self.told)
 
     def seen_by(self, seat: Seat | None) -> TableState:
         """The table with the hand of one seat, or of none."""
@@ -113,7 +124,12 @@ def read(data: bytes) -> Study:
         wrong += problems(record)
     first = answers[0].line
     assert isinstance(first, MatchLine), "the first line of a record is the match"
-    base = _table(first.start, header, players)
+    base = before(
+        first.start,
+        match_id=_text(header, "match_id"),
+        players=players,
+        rated=header.get("rated") is True,
+    )
     positions: list[Position] = []
     sequence = 0
     for answer in answers:
@@ -176,9 +192,10 @@ def _position(base: TableState, answer: Answer) -> Position:
     return Position(
         line=answer.number,
         at_ms=_at_ms(answer),
-        table=_folded(base, state._replace(last_transfer=None) if moved_nothing else state, answer),
+        table=after(base, state._replace(last_transfer=None) if moved_nothing else state, timed=answer.timed),
         hands=state.hands,
         told=tuple(words),
+        drawn=next((event.tile for event in answer.events if isinstance(event, TileDrawn)), None),
         spent=None if timed is None else _spent(timed, line),
         sound=answer.refusal is None and fault is None,
     )
@@ -211,93 +228,3 @@ def _stopped(last: Position, outcome: Outcome) -> Position:
     )
     table = replace(last.table, outcome=outcome, prompt=over)
     return replace(last, table=table, told=(*last.told, ending(outcome, _SEATS)))
-
-
-def _table(start: Match, header: dict[str, Any], players: BySeat[Player]) -> TableState:
-    """The table before anything happened."""
-    banks = _milliseconds(start.banks)
-    prompt = Prompt(
-        decision_id=start.decision_id,
-        turn=start.turn,
-        to_act=None,
-        kind=start.decision_kind,
-        legal=NOTHING,
-        clock=Clock(None, banks, 0, 0),
-        phase=start.phase,
-    )
-    return TableState(
-        match_id=_text(header, "match_id"),
-        sequence=0,
-        seat=None,
-        players=players,
-        rated=header.get("rated") is True,
-        same_device=start.mode is Mode.SAME_DEVICE,
-        bank_ms=max(banks),
-        delay_ms=start.delay_ns // MILLISECOND,
-        balances=start.balances,
-        banks_ms=banks,
-        round_no=0,
-        hand=(),
-        tiles=BySeat(0, 0),
-        boneyard=0,
-        placements=(),
-        ends=(),
-        spinner=None,
-        count=0,
-        last_transfer=None,
-        jockey=start.jockey,
-        bidder=None,
-        standing_bid=0,
-        pressed=(),
-        commitment="",
-        hand_totals=None,
-        outcome=None,
-        prompt=prompt,
-    )
-
-
-def _folded(base: TableState, state: Match, answer: Answer) -> TableState:
-    """The public table of a state of the engine."""
-    layout, bid, moved = state.layout, state.standing_bid, state.last_transfer
-    banks = _milliseconds(state.banks)
-    return replace(
-        base,
-        balances=state.balances,
-        banks_ms=banks,
-        round_no=state.round_no,
-        tiles=BySeat(state.north_hand.bit_count(), state.south_hand.bit_count()),
-        boneyard=len(state.boneyard),
-        placements=tuple(Placement(*placed) for placed in layout.placements),
-        ends=tuple(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends),
-        spinner=layout.spinner,
-        count=layout.total,
-        last_transfer=None if moved is None else Transfer(moved.to, moved.due, moved.moved, moved.reason),
-        jockey=state.jockey,
-        bidder=None if bid is None else bid.seat,
-        standing_bid=0 if bid is None else bid.amount,
-        pressed=state.pressed,
-        commitment=state.commitment or "",
-        hand_totals=state.hand_totals,
-        outcome=state.outcome,
-        prompt=replace(
-            base.prompt,
-            decision_id=state.decision_id,
-            turn=state.turn,
-            to_act=state.to_act,
-            kind=state.decision_kind,
-            phase=state.phase,
-            awaiting_reveal=state.awaiting_reveal,
-            clock=_clock(state, banks, timed=answer.timed),
-        ),
-    )
-
-
-def _clock(state: Match, banks: BySeat[int], *, timed: bool) -> Clock:
-    if not timed or state.to_act is None or state.budget_ns is None:
-        return Clock(None, banks, 0, 0)
-    delay_left = max(0, state.delay_ns - state.consumed_ns)
-    return Clock(state.to_act, banks, delay_left // MILLISECOND, max(0, state.budget_ns) // MILLISECOND)
-
-
-def _milliseconds(nanoseconds: BySeat[int]) -> BySeat[int]:
-    return nanoseconds.map(lambda each: each // MILLISECOND)
