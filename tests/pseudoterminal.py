@@ -1,0 +1,150 @@
+"""A program in a pseudo-terminal, and what a person in front of it would see."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import pyte
+
+SECONDS_MAX = 30.0
+"""How long a screen may take to say what is awaited: far more than it needs, even on a busy machine."""
+
+KEYS: Mapping[str, bytes] = {
+    "enter": b"\r",
+    "escape": b"\x1b",
+    "left": b"\x1b[D",
+    "right": b"\x1b[C",
+    "up": b"\x1b[A",
+    "down": b"\x1b[B",
+    "tab": b"\t",
+    "pageup": b"\x1b[5~",
+    "pagedown": b"\x1b[6~",
+}
+"""What a terminal sends for keys that have no character."""
+
+
+class Terminal:
+    """The screen of one program, as an emulator draws it, and its keyboard."""
+
+    def __init__(self, descriptor: int, process: asyncio.subprocess.Process, columns: int, rows: int) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self.looks: list[Callable[[str], None]] = []
+        """Each is shown the screen after everything that was drawn; it may raise AssertionError."""
+        self.process = process
+        self._stream = pyte.ByteStream(self.screen)
+        self._descriptor = descriptor
+        self._changed = asyncio.Event()
+        self._failed: AssertionError | None = None
+        self.ended = False
+        asyncio.get_running_loop().add_reader(descriptor, self._read)
+
+    def _read(self) -> None:
+        try:
+            piece = os.read(self._descriptor, 65536)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EBADF):
+                raise
+            piece = b""
+        if not piece:
+            self.ended = True
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+        self._stream.feed(piece)
+        for look in self.looks:
+            try:
+                look(self.text)
+            except AssertionError as error:
+                self._failed = self._failed or error
+        self._changed.set()
+
+    @property
+    def text(self) -> str:
+        """The screen's rows, without blanks at their ends."""
+        return "\n".join(row.rstrip() for row in self.screen.display)
+
+    def press(self, *keys: str) -> None:
+        """Type keys: names of `KEYS`, or characters as they are."""
+        for key in keys:
+            os.write(self._descriptor, KEYS.get(key) or key.encode())
+
+    async def until(self, wanted: Callable[[str], bool]) -> str:
+        """Wait for a screen; AssertionError with the last screen when it does not come, or when a look failed."""
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                while True:
+                    if self._failed is not None:
+                        raise self._failed
+                    if wanted(self.text):
+                        return self.text
+                    if self.ended:
+                        break
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+        what = "the program ended" if self.ended else "it does not come"
+        raise AssertionError(f"{what}; the screen is\n{self.text}") from None
+
+    async def shows(self, words: str) -> str:
+        """Wait until these words are somewhere on the screen."""
+        return await self.until(lambda text: words in text)
+
+    async def exit_status(self) -> int:
+        """Wait for the end of the program, and check what was looked at to the last."""
+        async with asyncio.timeout(SECONDS_MAX):
+            status = await self.process.wait()
+            while not self.ended:
+                self._changed.clear()
+                await self._changed.wait()
+        if self._failed is not None:
+            raise self._failed
+        return status
+
+
+@asynccontextmanager
+async def in_a_terminal(
+    *arguments: str, columns: int = 80, rows: int = 24, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Terminal]:
+    """Run `python -m …` in a pseudo-terminal of this size; it is ended afterwards, whatever happened."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    environment = {
+        **os.environ,
+        "TERM": "xterm-256color",
+        "COLUMNS": str(columns),
+        "LINES": str(rows),
+        "LC_ALL": "C.UTF-8",
+        **(env or {}),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        *arguments,
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(inner)
+    terminal = Terminal(outer, process, columns, rows)
+    try:
+        yield terminal
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+            await process.wait()
+        if not terminal.ended:
+            asyncio.get_running_loop().remove_reader(outer)
+        os.close(outer)
