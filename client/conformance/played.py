@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SEED: Final = 20
 _RAISES_MAX: Final = 3
+_PATIENCE: Final = 120
+"""After so many commands a seat resigns: random play can go on for ever, and several rounds are enough to look at."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Sitting:
     waiting: dict[str, pb.SubmitRequest] = field(default_factory=dict)
     """Commands without an answer so far."""
     views: list[pb.Snapshot] = field(default_factory=list)
+    patience: int = _PATIENCE
 
     async def play(self) -> None:
         """To the end of the match; the stream is opened again when it breaks."""
@@ -134,9 +137,9 @@ class Sitting:
         if not choices:
             return None
         self.answered = prompt.decision_id
-        request = pb.SubmitRequest(
-            request_id=new_id(), decision_id=prompt.decision_id, command=self.rng.choice(choices)
-        )
+        self.patience -= 1
+        command = self.rng.choice(choices) if self.patience > 0 else pb.Command(resign=pb.Resign())
+        request = pb.SubmitRequest(request_id=new_id(), decision_id=prompt.decision_id, command=command)
         self.waiting[request.request_id] = request
         return request
 
