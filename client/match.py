@@ -88,6 +88,8 @@ class MatchStream:
         self.match_id = match_id
         self.reattached = 0
         """How often the stream was attached again."""
+        self.attached = False
+        """Whether the stream stands: the service has spoken since it was attached last."""
         self._connections = connections
         self._address = address
         self._seat = seat
@@ -129,6 +131,11 @@ class MatchStream:
         if self._table is None:
             raise LookupError("nothing has been told of this match yet")
         return self._table
+
+    @property
+    def heard(self) -> float:
+        """When the service spoke last, heartbeats included, in seconds on the monotonic clock; 0 for not yet."""
+        return self._heard
 
     def __aiter__(self) -> Self:
         return self
@@ -224,6 +231,7 @@ class MatchStream:
             except (_BrokenError, TimeoutError) as error:
                 problem = error
             finally:
+                self.attached = False
                 self._line.detach()
             if self._over:
                 return
@@ -248,6 +256,7 @@ class MatchStream:
                 if message is None:
                     return
                 self._heard = time.monotonic()
+                self.attached = True
                 backoff.reset()
                 self._receive(message)
                 if message.HasField("reconnect"):

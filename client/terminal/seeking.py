@@ -1,0 +1,83 @@
+"""What somebody who waits for an opponent sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from client.terminal.canvas import Canvas, Target, wrapped
+from client.terminal.theme import Theme
+
+if TYPE_CHECKING:
+    from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Seeking:
+    """A seek and what is known of it."""
+
+    rated: bool
+    name: str
+    """Who seeks."""
+    facts: Waiting | None = None
+    """What the service said last."""
+    since_ms: int = 0
+    """How long ago it said so, or how long the seek has lasted without a word."""
+    problem: str = ""
+
+
+def draw_seeking(seeking: Seeking, width: int, height: int, theme: Theme | None = None) -> Canvas:
+    """The seek in the middle of the screen."""
+    theme = theme or Theme()
+    canvas = Canvas(width, height)
+    pool = "rated" if seeking.rated else "casual"
+    canvas.put(0, 0, f"Spectacular Bid  {pool} match  {seeking.name}", "title")
+    canvas.put(0, 1, theme.glyphs.horizontal * width, "rule")
+    rows = _rows(seeking)
+    left = max(0, (width - 64) // 2)
+    row = max(3, (height - len(rows) - 6) // 2)
+    canvas.put(left, row, "Waiting for an opponent", "question")
+    row += 2
+    for name, value in rows:
+        canvas.put(left, row, name)
+        for place, line in enumerate(wrapped(value, min(width - left - 20, 60))):
+            canvas.put(left + 20, row, line, "title" if place == 0 else "")
+            row += 1
+    row += 1
+    canvas.put(left, row, " Esc Cancel ", "button", Target(key="escape"))
+    if seeking.problem:
+        for place, line in enumerate(wrapped(seeking.problem, width)[:2]):
+            canvas.put(0, height - 3 + place, line, "bad")
+    keys = "esc:cancel the search  ?:help"
+    canvas.put(0, height - 1, keys[:width], "help")
+    return canvas
+
+
+def seconds(milliseconds: int) -> str:
+    """A duration in whole seconds, or minutes and seconds."""
+    minutes, rest = divmod(max(0, milliseconds) // 1000, 60)
+    return f"{minutes}:{rest:02} min" if minutes else f"{rest} s"
+
+
+def _rows(seeking: Seeking) -> list[tuple[str, str]]:
+    facts = seeking.facts
+    if facts is None:
+        return [("waited", seconds(seeking.since_ms)), ("", "asking the service ...")]
+    rows = [
+        ("waited", seconds(facts.waited_ms + seeking.since_ms)),
+        ("players waiting", f"{facts.players_waiting}, you included"),
+        ("rating window", f"opponents within {facts.rating_window} points now; it widens"),
+    ]
+    if facts.HasField("estimate"):
+        estimate = facts.estimate
+        who = "players of about your rating" if estimate.similar_rating else "players of this pool"
+        half, most = seconds(estimate.median_ms), seconds(estimate.most_ms)
+        text = f"half waited up to {half}, nine of ten {most} ({estimate.basis} {who})"
+        rows.append(("usual wait", text))
+    else:
+        rows.append(("usual wait", "not known yet"))
+    if facts.paused:
+        rows.append(("paused", "operators have paused this pool: nobody is paired; your time counts"))
+    if facts.announcement:
+        rows.append(("operators say", facts.announcement))
+    return rows
