@@ -1,8 +1,9 @@
-"""Bots on the command line: two that play a rated match, or a house bot that plays whoever asks."""
+"""Bots on the command line: two that play a rated match, or the house bots, which play whoever asks."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,16 +13,18 @@ import typer
 from rich.console import Console
 
 from client import identities
-from client.bots import greedy
 from client.bots.exhibition import exhibition
 from client.bots.house import House
+from client.bots.levels import LEVELS
+from client.bots.sitting import THINK_SECONDS, Thinker
 from client.errors import CallError, ClientError
 from client.session import Client
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
-TOKEN_VARIABLE = "SPECTACULAR_BID_TOKEN"  # noqa: S105  the name of a variable, not a token
+TOKENS_VARIABLE = "SPECTACULAR_BID_BOT_TOKENS"
+THINK_VARIABLE = "SPECTACULAR_BID_BOT_THINK_SECONDS"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -58,23 +61,49 @@ def play_match(
 
 @app.command("house")
 def house(
-    name: Annotated[str, typer.Option(help="Which bot.")] = greedy.NAME,
     server: Server = "127.0.0.1:7600",
     game: Game = None,
+    think_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=5.0, envvar=THINK_VARIABLE, help="How long a bot that searches thinks about a move."
+        ),
+    ] = THINK_SECONDS,
 ) -> None:
-    """A house bot, with the token of SPECTACULAR_BID_TOKEN: plays every match it is put into, until it is stopped."""
-    token = os.environ.get(TOKEN_VARIABLE)
-    if name != greedy.NAME or not token:
-        problem = f"{TOKEN_VARIABLE} is not set" if name == greedy.NAME else f"there is no bot called {name}"
-        print(f"error: {problem}", file=sys.stderr)
-        raise typer.Exit(2)
+    """The house bots whose tokens are in SPECTACULAR_BID_BOT_TOKENS, a JSON object by name. They play every match they
+    are put into, until they are stopped."""
+    try:
+        tokens = _tokens(os.environ.get(TOKENS_VARIABLE, ""))
+    except ValueError as problem:
+        print(f"error: {TOKENS_VARIABLE}: {problem}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+    async def one(name: str, token: str, thinker: Thinker) -> None:
+        async with Client(server, token, game_address=game) as client:
+            await House(client, LEVELS[name], thinker, lambda text: print(text, flush=True)).run()
 
     async def run() -> bool:
-        async with Client(server, token, game_address=game) as client:
-            await House(client, greedy.choose, lambda text: print(text, flush=True)).run()
+        async with Thinker(think_seconds) as thinker, asyncio.TaskGroup() as group:
+            for name, token in tokens.items():
+                group.create_task(one(name, token, thinker))
         return True
 
     _finish(asyncio.run(_guarded(run())))
+
+
+def _tokens(text: str) -> dict[str, str]:
+    """The token of each bot. Raises ValueError naming what is wrong, and never a token."""
+    try:
+        tokens = json.loads(text or "{}")
+    except ValueError:
+        raise ValueError("is no JSON") from None
+    if not isinstance(tokens, dict) or not all(isinstance(token, str) for token in tokens.values()):
+        raise ValueError("is no object of names and tokens")
+    if not tokens:
+        raise ValueError("names no bot")
+    if unknown := tokens.keys() - LEVELS.keys():
+        raise ValueError(f"there is no bot called {', '.join(sorted(unknown))}: {', '.join(LEVELS)}")
+    return tokens
 
 
 async def _guarded(work: Coroutine[Any, Any, bool]) -> bool:

@@ -6,14 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from client.bots.player import play
+from client.bots.sitting import Sitting
 from client.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from client.bots.levels import Level
+    from client.bots.sitting import Thinker
     from client.session import Client
-    from client.table import TableState
-    from engine.command import Command
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -21,14 +22,10 @@ _LOOK_SECONDS: Final = 0.5
 class House:
     """One bot identity at any number of tables."""
 
-    def __init__(
-        self,
-        client: Client,
-        choose: Callable[[TableState], Command | None],
-        report: Callable[[str], None],
-    ) -> None:
+    def __init__(self, client: Client, level: Level, thinker: Thinker, report: Callable[[str], None]) -> None:
         self._client = client
-        self._choose = choose
+        self._level = level
+        self._thinker = thinker
         self._report = report
         self._tables: set[str] = set()
 
@@ -42,16 +39,17 @@ class House:
                             self._tables.add(summary.match_id)
                             group.create_task(self._play(summary.match_id, summary.address))
                 except ClientError as error:
-                    self._report(f"cannot list matches: {error}")
+                    self._report(f"{self._level.name} cannot list matches: {error}")
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _play(self, match_id: str, address: str) -> None:
-        self._report(f"{match_id} sits down")
+        self._report(f"{match_id} {self._level.name} sits down")
+        sitting = Sitting(self._level, self._thinker, self._report)
         try:
-            table = await play(self._client.play(match_id, address or None), self._choose)
+            table = await play(self._client.play(match_id, address or None), sitting.choose, sitting.hear)
         except ClientError as error:
             # It is looked for again: what went wrong may be over by then.
-            self._report(f"{match_id} gives up for now: {error}")
+            self._report(f"{match_id} {self._level.name} gives up for now: {error}")
         else:
             self._report(f"{match_id} is over: {table.outcome}")
         finally:

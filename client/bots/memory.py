@@ -65,6 +65,7 @@ class Memory:
     def resumed(self, table: TableState) -> None:
         """The table was told anew: what happened before is not known."""
         self._begin(table.tiles[self.seat.opponent], layout_of(table))
+        self._auctioned = table.jockey is not None
 
     def _begin(self, held: int, layout: Layout) -> None:
         self.held, self.never, self.turns, self.layout = held, 0, [], layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from client.errors import Refused
@@ -30,16 +31,18 @@ _OVERTAKEN: Final = frozenset(
 
 async def play(
     match: MatchStream,
-    choose: Callable[[TableState], Command | None],
+    choose: Callable[[TableState], Command | Awaitable[Command | None] | None],
     hear: Callable[[News], None] | None = None,
 ) -> TableState:
-    """Play a match to its end with the commands of `choose`; return the last table.
+    """Play a match to its end with the commands of `choose`, which may take its time; return the last table.
 
     Raises Refused when `choose` asks for something the rules do not allow, and what the library raises.
     """
     async with match:
         async for table in match.questions(hear):
             command = choose(table)
+            if isinstance(command, Awaitable):
+                command = await command
             if command is None:
                 continue
             try:

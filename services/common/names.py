@@ -27,7 +27,7 @@ SEPARATORS: Final = " -_.'"
 NEUTRAL_PREFIX: Final = "player-"
 
 _RAW_LENGTH_MAX: Final = 200
-# Whoever bears one of these seems to speak for the service; the last is the house bot of the local stack.
+# Whoever bears one of these seems to speak for the service; the last ones are the house bots.
 _RESERVED: Final = (
     *("admin", "administrator", "moderator", "operator", "official", "staff", "support", "system", "server"),
     *(
@@ -40,7 +40,9 @@ _RESERVED: Final = (
         "guest",
         "bot",
         "house",
+        "easy",
         "greedy",
+        "strong",
     ),
 )
 _MIXES: Final = (

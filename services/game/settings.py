@@ -27,7 +27,7 @@ class GameSettings(CommonSettings):
     matchmaking_address: str
     """Internal address of matchmaking."""
 
-    house_bots: tuple[str, ...] = ("greedy",)
+    house_bots: tuple[str, ...] = ("easy", "greedy", "strong")
     """House bots one may ask for in CreateMatch; somebody must run them."""
 
     capacity: Annotated[int, Field(ge=1, le=100_000)] = 2000

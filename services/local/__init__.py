@@ -1,1 +1,1 @@
-"""The whole stack on one machine: PostgreSQL, the three services, a house bot, and two bots that show a match."""
+"""The whole stack on one machine: PostgreSQL, the three services, the house bots, and two bots that show a match."""

@@ -12,7 +12,7 @@ import typer
 from services.local.display import Display
 from services.local.places import FolderLock, InUseError, Places
 from services.local.postgres import PostgresError
-from services.local.stack import HOUSE_BOT, BrokenError, Stack, StoppedError
+from services.local.stack import HOUSE_BOTS, BrokenError, Stack, StoppedError
 from services.storage.migrate import MigrationError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -76,7 +76,9 @@ def _where_to_look(stack: Stack, display: Display) -> None:
     both = stack.client_options(always=False)
     display.title("Serving until Ctrl-C. From another terminal:")
     display.pointer("leaderboard", " ".join([python, "-m", "client", "ladder", *server]))
-    display.pointer("play a house bot", " ".join([python, "-m", "client", "play", "--bot", HOUSE_BOT, *both]))
+    play = [python, "-m", "client", "play", "--bot", "greedy", *both]
+    others = [name for name in HOUSE_BOTS if name != "greedy"]
+    display.pointer("play a house bot", f"{' '.join(play)}  # or {', '.join(others)}")
     display.pointer("seek a rated match", " ".join([python, "-m", "client", "seek", *both]))
     for name in ("matchmaking", "game", "clock"):
         display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -27,7 +28,8 @@ from services.storage.migrate import migrate
 T = TypeVar("T")
 
 PREFIX = "SPECTACULAR_BID_"
-HOUSE_BOT = "greedy"
+HOUSE_BOTS = ("easy", "greedy", "strong")
+"""Those that play, weakest first."""
 
 _SERVICES = ("clock", "matchmaking", "game")
 _LISTENING = b'"event": "listening"'
@@ -53,7 +55,7 @@ class StoppedError(Exception):
 
 
 class Stack:
-    """PostgreSQL, the services and a house bot. `async with` starts them, and stops whatever was started.
+    """PostgreSQL, the services and the house bots. `async with` starts them, and stops whatever was started.
 
     SIGINT and SIGTERM make `during` raise StoppedError. Raises BrokenError when a part dies or does not come up.
     """
@@ -82,7 +84,7 @@ class Stack:
         try:
             await self._start_database()
             await self._start_services()
-            await self._start_house_bot()
+            await self._start_house_bots()
         except BaseException:
             await self._close()
             raise
@@ -247,21 +249,20 @@ class Stack:
         log_path = self._log_path(name)
         raise BrokenError(f"{name} is not ready after {_READY_SECONDS_MAX:.0f} s", log_path)
 
-    async def _start_house_bot(self) -> None:
-        token = self.places.bot_token(
-            house_bot_id(HOUSE_BOT),
-            HOUSE_BOT,
-            os.environ.get(f"{PREFIX}TOKEN_ISSUER", "spectacular-bid-local"),
-            os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", "spectacular-bid"),
-        )
-        bot = await self._start_child(
-            "house-bot",
+    async def _start_house_bots(self) -> None:
+        issuer = os.environ.get(f"{PREFIX}TOKEN_ISSUER", "spectacular-bid-local")
+        audience = os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", "spectacular-bid")
+        tokens = {
+            name: self.places.bot_token(house_bot_id(name), name, issuer, audience) for name in HOUSE_BOTS
+        }
+        bots = await self._start_child(
+            "house-bots",
             "client.bots",
-            *("house", "--name", HOUSE_BOT, *self.client_options()),
-            env=os.environ | {f"{PREFIX}TOKEN": token},
+            *("house", *self.client_options()),
+            env=os.environ | {f"{PREFIX}BOT_TOKENS": json.dumps(tokens)},
         )
-        del self._services["house-bot"]
-        self._bots.append(bot)
+        del self._services["house-bots"]
+        self._bots.append(bots)
 
     async def _start_child(self, name: str, module: str, *arguments: str, env: dict[str, str]) -> Child:
         log_path = self._log_path(name)

@@ -6,7 +6,7 @@ import asyncio
 import stat
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from client import CallError, Client, Identity, News, TableState, Transport, ide
 from client.bots import greedy
 from client.bots.exhibition import exhibition
 from client.bots.house import House
+from client.bots.levels import LEVELS
 from client.bots.player import play
+from client.bots.sitting import Thinker
 from client.table import Player
 from engine.command import Command
 from engine.event import RoundDealt, TurnTimed
@@ -116,28 +118,42 @@ async def test_a_whole_match_is_told_without_gap_and_the_last_table_is_the_true_
     assert (table.outcome, table.balances, table.hand) == (true.outcome, true.balances, true.hand)
 
 
-async def test_a_house_bot_plays_whoever_asks_several_at_once(services: Stack) -> None:
-    """A house bot plays many at once; each player one."""
-    token = services.token(house_bot_id("greedy"), bot=True)
+@asynccontextmanager
+async def house_bot(services: Stack, name: str, thinker: Thinker) -> AsyncIterator[list[str]]:
+    """A house bot that plays; what it reports."""
+    token = services.token(house_bot_id(name), bot=True)
+    reports: list[str] = []
     bot = Client(services.address("matchmaking"), token, game_address=services.address("game"))
-    house = House(await services.exits.enter_async_context(bot), greedy.choose, lambda text: None)
-    running = asyncio.create_task(house.run())
-    try:
-        guests = [await guest(services, name) for name in ("Ada", "Bo", "Cy")]
-        handles = [await client.challenge(house_bot="greedy") for client in guests]
+    async with bot:
+        running = asyncio.create_task(House(bot, LEVELS[name], thinker, reports.append).run())
+        try:
+            yield reports
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+async def test_house_bots_of_every_level_play_whoever_asks_several_at_once(services: Stack) -> None:
+    """Each player one match, a bot any number; unrated, marked as bots, on the delay alone."""
+    names = [*LEVELS, "strong"]
+    async with AsyncExitStack() as exits:
+        thinker = await exits.enter_async_context(Thinker(0.02))
+        reports = [await exits.enter_async_context(house_bot(services, name, thinker)) for name in LEVELS]
+        guests = [await guest(services, name) for name in ("Ada", "Bo", "Cy", "Di")]
+        handles = [await client.challenge(house_bot=name) for client, name in zip(guests, names, strict=True)]
         tables = await asyncio.gather(
             *(
                 play(client.play(handle), greedy.choose)
                 for client, handle in zip(guests, handles, strict=True)
             )
         )
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
     assert all(table.outcome is not None and table.outcome.cause is Cause.BALANCE for table in tables)
-    assert all(table.players.south == Player(house_bot_id("greedy"), "greedy", bot=True) for table in tables)
+    bots = [table.players.south for table in tables]
+    assert bots == [Player(house_bot_id(name), name, bot=True) for name in names]
+    assert [table.banks_ms.south for table in tables] == [120_000] * len(names)
     assert not any(table.rated for table in tables)
+    assert not [line for told in reports for line in told if "without thinking" in line]
 
 
 async def test_a_game_process_that_is_killed_and_returns_costs_no_event_and_no_move(services: Stack) -> None:
@@ -261,23 +277,12 @@ async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record
 
 
 async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> None:
-    bot = Client(
-        services.address("matchmaking"),
-        services.token(house_bot_id("greedy"), bot=True),
-        game_address=services.address("game"),
-    )
-    house = House(await services.exits.enter_async_context(bot), greedy.choose, lambda text: None)
-    running = asyncio.create_task(house.run())
-    try:
+    async with Thinker() as thinker, house_bot(services, "greedy", thinker):
         # Nonsense is asked again; then always the first of the list; at last the match is given up.
         typed = "x\n0\n" + 20 * "1\n" + "r\n"
         status, said, complained = await run_client(
             services, "play", "--bot", "greedy", "--name", "Gus", typed=typed
         )
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
     assert (status, complained) == (0, "")
     assert "Your tiles: [" in said
     assert "please." in said
