@@ -44,6 +44,10 @@ class Plan:
     """The space for tiles and the places beside open ends."""
     height: int | None
     """The same; None for columns: lines that turned once go on up and down for as long as it takes."""
+    level_branches: bool = False
+    """Whether the branches, too, go level as soon as they can: flatter."""
+    foresight: tuple[bool, ...] = (False, True)
+    """For which tiles each line must always have a place: those that are no doubles, doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +95,15 @@ class Course:
         """Put the first tile down: LOW or LINE_A to the left, or to the right if mirrored."""
         left, right, up, down = self._plan.clockwise
         columns = self._plan.height is None
+        upright = not self._plan.level_branches
         values = (tile.low, tile.high)
         if tile.is_double:
             piece = Piece(tile, 0, -1, upright=True, values=values, spinner=True)
             tips = [
                 Tip((-HALF, 0), LEFT, None, left, columns),
                 Tip((HALF, 0), RIGHT, None, right, columns),
-                Tip((0, -1 - HALF), UP, None, up, upright=True),
-                Tip((0, 1 + HALF), DOWN, None, down, upright=True),
+                Tip((0, -1 - HALF), UP, None, up, upright),
+                Tip((0, 1 + HALF), DOWN, None, down, upright),
             ]
             ports = [Port.LINE_A, Port.LINE_B, Port.BRANCH_A, Port.BRANCH_B]
         else:
@@ -159,7 +164,7 @@ class Course:
         """Whether each line has a place for one tile more, whatever it is."""
         for end, tip in self.tips.items():
             others = [other for other in self.tips.values() if other is not tip]
-            for is_double in (False, True):
+            for is_double in self._plan.foresight:
                 ways = _spots(tip, is_double=is_double)
                 if not any(self._fits(way, end.tile, others) for way in ways):
                     return False

@@ -14,8 +14,8 @@ go on within the space: then everything may move to a tighter plan, at most once
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from client.course import Course, Plan
@@ -70,80 +70,79 @@ def lay_out(placements: Sequence[Placed], ends: Iterable[Open] = (), *, width: i
     """
     if not placements:
         return Layout((), (), Box(0, 0, 0, 0))
-    steps, mirrored = _from_the_spinner(placements)
+    try:
+        course = _led(*_from_the_spinner(placements), width, height)
+        return _drawn(course, placements, ends)
+    except KeyError as error:
+        msg = f"these tiles do not hang together: {error} is not there"
+        raise ValueError(msg) from None
+
+
+@lru_cache(maxsize=64)
+def _led(first: Tile, joins: tuple[_Join, ...], mirrored: bool, width: int, height: int) -> Course:  # noqa: FBT001
+    """The first plan by which every tile has a place. Kept, because a table is drawn again and again as it lies."""
     for plan in _plans(width, height):
         course = Course(plan)
-        course.open(steps[0][0], mirrored=mirrored)
-        if all(end is not None and course.join(tile, end) for tile, end in steps[1:]):
-            return _drawn(course, placements, ends)
+        course.open(first, mirrored=mirrored)
+        if all(course.join(tile, end) for tile, end in joins):
+            return course
     raise AssertionError("the last plan has all the space it needs")
 
 
 def _plans(width: int, height: int) -> Iterator[Plan]:
-    """The ways to lead the lines, the best first."""
+    """The ways to lead the lines, the best first; the last one needs no more than the width."""
     width = max(width, WIDTH_MIN)
-    for extra in (0, 4, 8, 12):
-        for gap in (1, 0):
-            for turns in _TURNS:
-                yield Plan(gap, turns, width, height + extra)
+    for more in _HIGHER:
+        for gap, foresight in _TIGHTER:
+            for level_branches in (False, True):
+                for turns in _TURNS:
+                    yield Plan(gap, turns, width, height + more, level_branches, foresight)
     yield Plan(0, _TURNS[0], width, None)
 
 
+_HIGHER: Final = (0, 2, 4, 8, 16)
+_TIGHTER: Final = ((1, (False, True)), (0, (False, True)), (0, (False,)), (0, ()))
+"""Units between tiles that are not joined, and which tiles must always have a place next."""
 _TURNS: Final = (
-    (True,) * 4,
-    (False,) * 4,
+    (True, True, True, True),
+    (False, False, False, False),
     (True, False, True, False),
     (False, True, False, True),
-    *sorted(set(itertools.product((True, False), repeat=4))),
 )
-"""Round the middle like a wheel one way or the other, or with both lines up or down."""
+"""Like a wheel round the middle, one way or the other; then the two lines both up or both down."""
 
-_Step = tuple["Tile", "End | None"]
+_Join = tuple["Tile", End]
 
 
-def _from_the_spinner(placements: Sequence[Placed]) -> tuple[list[_Step], bool]:
+def _from_the_spinner(placements: Sequence[Placed]) -> tuple[Tile, tuple[_Join, ...], bool]:
     """The same tiles and joins, told from the spinner: it first, then the way back to the opening tile, then the rest
     as it was placed. So the spinner always stands across a level line with its branches up and down. And whether the
     way back leads to the right."""
     by_tile = {placed.tile: placed for placed in placements}
     at = next((placed for placed in placements if placed.tile.is_double), placements[0])
-    if at.end is None or at.joined is None:
-        return [(placed.tile, placed.end) for placed in placements], False
-    steps: list[_Step] = [(at.tile, None)]
-    port = Port.LINE_A
+    first, port = at.tile, Port.LINE_A
+    joins: dict[Tile, End] = {}
     while at.end is not None and at.joined is not None:
-        steps.append((at.end.tile, End.of(at.tile, at.joined)))
+        joins[at.end.tile] = End.of(at.tile, at.joined)
         port = at.end.port
         at = by_tile[at.end.tile]
-    told = {tile for tile, _ in steps}
-    steps += [(placed.tile, placed.end) for placed in placements if placed.tile not in told]
-    return steps, port is Port.LOW
+    for placed in placements:
+        if placed.tile is not first and placed.tile not in joins and placed.end is not None:
+            joins[placed.tile] = placed.end
+    return first, tuple(joins.items()), port is Port.LOW
 
 
 def _drawn(course: Course, placements: Sequence[Placed], ends: Iterable[Open]) -> Layout:
     """The drawing, moved so that the opening tile is at (0, 0)."""
-    first = course.pieces[placements[0].tile]
-    dx, dy = -first.x, -first.y
-    pieces = tuple(
-        replace(
-            course.pieces[placed.tile],
-            x=course.pieces[placed.tile].x + dx,
-            y=course.pieces[placed.tile].y + dy,
-        )
-        for placed in placements
-    )
-    labels = tuple(
-        Label(
-            each.end,
-            each.end.value,
-            each.counts,
-            course.tips[each.end].ahead[0] + dx,
-            course.tips[each.end].ahead[1] + dy,
-        )
-        for each in ends
-    )
+    lying = [course.pieces[placed.tile] for placed in placements]
+    x, y = lying[0].x, lying[0].y
+    pieces = tuple(replace(piece, x=piece.x - x, y=piece.y - y) for piece in lying)
+    labels = []
+    for each in ends:
+        ahead = course.tips[each.end].ahead
+        labels.append(Label(each.end, each.end.value, each.counts, ahead[0] - x, ahead[1] - y))
     boxes = [*(piece.box for piece in pieces), *(label.box for label in labels)]
     bounds = boxes[0]
-    for box in boxes:
+    for box in boxes[1:]:
         bounds = bounds.around(box)
-    return Layout(pieces, labels, bounds)
+    return Layout(pieces, tuple(labels), bounds)
