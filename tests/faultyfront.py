@@ -7,6 +7,7 @@ answer of the service and says what comes out instead: nothing, the answer, or s
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -34,6 +35,10 @@ class Front(grpc.GenericRpcHandler):
         self.fault: Fault = faithful
         self.strips_details = False
         """Whether the details of statuses, ErrorInfo among them, are lost on the way."""
+        self.loses = 0
+        """So many more calls are carried out, and their answers lost: UNAVAILABLE instead."""
+        self.calls: Counter[str] = Counter()
+        """Of each method, so far."""
         self.address = ""
         self._channels = {address: grpc.aio.insecure_channel(address) for address in {matchmaking, game}}
         self._matchmaking, self._game = matchmaking, game
@@ -56,6 +61,8 @@ class Front(grpc.GenericRpcHandler):
     async def _pass_on(
         self, method: str, requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[bytes]:
+        self.calls[method] += 1
+        lost, self.loses = self.loses > 0, max(0, self.loses - 1)
         address = self._game if "/spectacularbid.match." in method else self._matchmaking
         metadata = [
             (key, value)
@@ -75,7 +82,11 @@ class Front(grpc.GenericRpcHandler):
         try:
             while isinstance(message := await call.read(), bytes):
                 for told in self.fault(method, self._readdressed(method, message)):
-                    yield told
+                    if not lost:
+                        yield told
+            if lost:
+                context.set_code(grpc.StatusCode.UNAVAILABLE)
+                context.set_details("the answer was lost")
         except grpc.aio.AioRpcError as error:
             if not self.strips_details:
                 context.set_trailing_metadata(tuple(error.trailing_metadata() or ()))
