@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating lock clean
+.PHONY: help setup protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating arena lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -72,6 +72,10 @@ bench-matchmaking: setup ## measure pairing beside two simple rules in virtual t
 
 bench-rating: setup ## measure how well the ladder finds out who is strong, beside plain Elo
 	@$(BIN)/python -m tests.bench.rating $(BENCH_ARGS)
+
+arena: setup ## play the house bots against each other, MATCHES a pairing (200): who is stronger, and how sure is that
+	@$(BIN)/python -m client.arena greedy easy --matches $(or $(MATCHES),200)
+	@$(BIN)/python -m client.arena strong greedy --matches $(or $(MATCHES),200)
 
 lock: ## resolve the dependencies anew and write both requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }

@@ -54,7 +54,8 @@ OPERATIONS = "docs/operations.md"
 TIME = "docs/time.md"
 LADDER = "docs/ladder.md"
 MATCHMAKING = "docs/matchmaking.md"
-PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER, MATCHMAKING)
+BOTS = "docs/bots.md"
+PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER, MATCHMAKING, BOTS)
 PROTOS = ROOT / "protos" / "spectacularbid"
 
 Rows = list[list[str]]

@@ -80,4 +80,7 @@ def _rows(seeking: Seeking) -> list[tuple[str, str]]:
         rows.append(("paused", "operators have paused this pool: nobody is paired; your time counts"))
     if facts.announcement:
         rows.append(("operators say", facts.announcement))
+    if facts.house_bots:
+        names = ", ".join(facts.house_bots)
+        rows.append(("meanwhile", f"a house bot would play you, unrated: {names} (Esc, then play --bot NAME)"))
     return rows

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import grpc
 import jwt
@@ -184,6 +185,10 @@ def write_new_keys(private_file: Path, jwks_file: Path) -> None:
 def new_player_id(kind: str = "guest") -> str:
     """A player id nobody can guess or hold yet."""
     return f"{kind}-{secrets.token_hex(10)}"
+
+
+HOUSE_BOTS: Final = ("easy", "greedy", "strong")
+"""The house bots there are, weakest first."""
 
 
 def house_bot_id(name: str) -> str:

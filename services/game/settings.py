@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from services.common.auth import HOUSE_BOTS
 from services.common.settings import CommonSettings, split_address
 
 
@@ -27,7 +28,7 @@ class GameSettings(CommonSettings):
     matchmaking_address: str
     """Internal address of matchmaking."""
 
-    house_bots: tuple[str, ...] = ("easy", "greedy", "strong")
+    house_bots: tuple[str, ...] = HOUSE_BOTS
     """House bots one may ask for in CreateMatch; somebody must run them."""
 
     capacity: Annotated[int, Field(ge=1, le=100_000)] = 2000

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from services.common.auth import HOUSE_BOTS
 from services.local.display import Display
 from services.local.places import FolderLock, InUseError, Places
 from services.local.postgres import PostgresError
-from services.local.stack import HOUSE_BOTS, BrokenError, Stack, StoppedError
+from services.local.stack import BrokenError, Stack, StoppedError
 from services.storage.migrate import MigrationError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)

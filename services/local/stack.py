@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from services.common.auth import house_bot_id
+from services.common.auth import HOUSE_BOTS, house_bot_id
 from services.common.host import READY
 from services.local.child import Child, how_it_ended, tail
 from services.local.display import Display
@@ -28,8 +28,6 @@ from services.storage.migrate import migrate
 T = TypeVar("T")
 
 PREFIX = "SPECTACULAR_BID_"
-HOUSE_BOTS = ("easy", "greedy", "strong")
-"""Those that play, weakest first."""
 
 _SERVICES = ("clock", "matchmaking", "game")
 _LISTENING = b'"event": "listening"'

@@ -58,6 +58,8 @@ class MatchmakingRpc(MatchmakingServiceServicer):
         self._pools = pools
         self._waits = waits
         self._news_period = settings.news_period_seconds
+        self._house_bots = settings.house_bots
+        self._house_bots_after_ns = settings.house_bots_after_seconds * 1e9
         self._patience = settings.placed_patience_seconds
 
     async def Seek(self, request: pb.SeekRequest, _context: Context) -> AsyncIterator[pb.SeekResponse]:
@@ -90,6 +92,7 @@ class MatchmakingRpc(MatchmakingServiceServicer):
             estimate,
             paused=ordered.mode is Mode.PAUSED,
             announcement=ordered.announcement,
+            house_bots=self._house_bots if waited >= self._house_bots_after_ns else (),
         )
 
     async def CancelSeek(self, _request: pb.CancelSeekRequest, _context: Context) -> pb.CancelSeekResponse:

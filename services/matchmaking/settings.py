@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from services.common.auth import HOUSE_BOTS
 from services.common.settings import CommonSettings, Environment
 
 
@@ -33,6 +34,12 @@ class MatchmakingSettings(CommonSettings):
     placed_patience_seconds: Annotated[float, Field(ge=0, le=60)] = 5.0
     """How long players are kept waiting for the game process to load their match. Afterwards they are told all the
     same: the match exists, and its start limit runs."""
+
+    house_bots: tuple[str, ...] = HOUSE_BOTS
+    """House bots that are named to those who wait long, weakest first; the same as in the game processes."""
+
+    house_bots_after_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
+    """How long a player has waited when the house bots are named."""
 
     @model_validator(mode="after")
     def _no_guests_in_production(self) -> Self:

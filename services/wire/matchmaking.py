@@ -111,6 +111,7 @@ def waiting_to_pb(
     *,
     paused: bool,
     announcement: str,
+    house_bots: Iterable[str],
 ) -> pb.SeekResponse:
     """Queue facts; what does not fit the message is told as the largest value that does."""
     return pb.SeekResponse(
@@ -128,6 +129,7 @@ def waiting_to_pb(
             ),
             paused=paused,
             announcement=announcement,
+            house_bots=house_bots,
         )
     )
 

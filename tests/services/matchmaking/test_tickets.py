@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from services.common.auth import HOUSE_BOTS
 from services.common.errors import ServiceError
 from services.storage.strengths import RECENT, RECENT_MATCHES, strength_of
 from services.wire.matchmaking import BLOCKED_MAX, RATING_MAX, wanted_from_pb
@@ -131,6 +132,19 @@ async def test_an_estimate_is_told_with_its_basis_once_there_is_one(open_house: 
     assert news.estimate.basis == 8
     assert news.estimate.similar_rating
     assert 0 <= news.estimate.median_ms <= news.estimate.most_ms < 60_000
+
+
+async def test_who_waits_long_is_told_of_the_house_bots(house: House) -> None:
+    await house.start(house_bots_after_seconds=0.3, news_period_seconds=0.1)
+    waiting = house.player("ann").seek()
+    news: list[pb.Waiting] = []
+    async with asyncio.timeout(SECONDS_MAX):
+        while not news or not news[-1].house_bots:
+            news.append(await waiting.is_waiting())
+    assert [tuple(each.house_bots) for each in news] == [
+        HOUSE_BOTS if each.waited_ms >= 300 else () for each in news
+    ]
+    assert len(news) > 1
 
 
 async def test_limits_are_refused_by_the_call_itself(house: House) -> None:
