@@ -231,10 +231,8 @@ class _Board:
         asked = question(self._table, scene.seat, self._selection)
         text = asked.text if scene.prompt is None else scene.prompt
         style = "question" if asked.asked or scene.prompt is not None else "wait"
-        if asked.asked and scene.prompt is None:
-            x = canvas.put(0, row, f"{self._glyphs.turn} ", "turn")
-        else:
-            x = 0
+        marked = asked.asked and scene.prompt is None
+        x = canvas.put(0, row, f"{self._glyphs.turn} ", "turn") if marked else 0
         lines = wrapped(text, width - x)
         canvas.put(x, row, lines[0], style)
         if len(lines) > 1:

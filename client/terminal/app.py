@@ -1,0 +1,72 @@
+"""The program around the screens: one after the other, in the sixteen colours of the terminal itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from client.session import MatchHandle
+from client.terminal.seekscreen import SeekScreen
+from client.terminal.settings import Settings
+from client.terminal.tablescreen import TableScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from textual.screen import Screen
+
+    from client.session import Client
+
+
+class TerminalApp(App[str]):
+    """Shows a first screen and what follows from it; ends with the sentence that the last one left."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { background: ansi_default; color: ansi_default; }"
+
+    def __init__(
+        self,
+        first: Callable[[], Screen[Any]],
+        then: Callable[[Any], Screen[Any] | None] | None = None,
+    ) -> None:
+        """`then` makes the next screen of the result of the first, or None for the end."""
+        super().__init__(ansi_color=True)
+        self._first = first
+        self._then = then
+
+    def on_mount(self) -> None:
+        """The first screen."""
+        self.push_screen(self._first(), callback=self._next)
+
+    def _next(self, result: Any) -> None:
+        following = self._then(result) if self._then is not None else None
+        if following is None:
+            self.exit(result if isinstance(result, str) else "")
+        else:
+            self.push_screen(following, callback=self.exit)
+
+
+def seek_app(client: Client, name: str, settings: Settings, *, rated: bool) -> TerminalApp:
+    """Seek, then play."""
+
+    def table(found: MatchHandle | str) -> Screen[Any] | None:
+        if not isinstance(found, MatchHandle):
+            return None
+        return TableScreen(client, found, settings, greeting=greeting(found))
+
+    return TerminalApp(lambda: SeekScreen(client, name, settings, rated=rated), table)
+
+
+def table_app(client: Client, match: MatchHandle | str, settings: Settings) -> TerminalApp:
+    """Play or watch a match."""
+    return TerminalApp(lambda: TableScreen(client, match, settings))
+
+
+def greeting(handle: MatchHandle) -> str:
+    """Who was found."""
+    if handle.opponent is None:
+        return ""
+    rating = f", rated {handle.opponent_rating}" if handle.opponent_rating else ""
+    return f"Your opponent is {handle.opponent.name}{rating}. You are {handle.seat}."
