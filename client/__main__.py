@@ -14,6 +14,7 @@ from client.commandline import GAME, SERVER, Game, Name, Server, State, with_cli
 from client.hotseat import sit_down
 from client.ladder import LEGEND, history_table, ladder_table
 from client.recordcommand import record
+from client.rulescommand import rules
 from client.session import RATED
 from client.words import Pauses
 
@@ -28,6 +29,7 @@ console = Console(highlight=False, soft_wrap=True)
 _IDS_WIDTH = 130
 
 app.command()(record)
+app.command()(rules)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from spectacularbid.identity.v1.player_service_pb2_grpc import PlayerServiceStub
 from spectacularbid.ladder.v1.ladder_service_pb2_grpc import LadderServiceStub
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
 from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceStub
+from spectacularbid.rules.v1.rules_service_pb2_grpc import RulesServiceStub
 
 T = TypeVar("T")
 Metadata = tuple[tuple[str, str], ...]
@@ -97,6 +98,7 @@ class Service:
         self.ladder = LadderServiceStub(self.channel)
         self.guests = GuestServiceStub(self.channel)
         self.players = PlayerServiceStub(self.channel)
+        self.rules = RulesServiceStub(self.channel)
 
 
 class Addresses:

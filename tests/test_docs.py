@@ -22,6 +22,7 @@ from client.__main__ import app
 from client.bots.account import HEADER
 from client.match import HEARTBEAT_SECONDS_MAX
 from engine.refusal import Refusal
+from engine.rules.book import TAG_LENGTH_MAX
 from services.clock.settings import ClockSettings
 from services.clock.timekeeper import MISSED_MAX, PING_NS
 from services.clock.witness import DISRUPTION_MAX_NS, DRIFT_PPM
@@ -44,6 +45,7 @@ from spectacularbid.internal.placement.v1 import placement_service_pb2
 from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2, refusal_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
+from spectacularbid.rules.v1 import rules_service_pb2
 from tests.stack import stack
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -153,6 +155,7 @@ def test_the_services_are_those_of_the_protos() -> None:
         ladder_service_pb2,
         player_service_pb2,
         guest_service_pb2,
+        rules_service_pb2,
         match_service_pb2,
         placement_service_pb2,
         operations_service_pb2,
@@ -198,6 +201,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "`time_control.delay_ms`": f"1 to {creation.DELAY_MS_MAX}",
         "`start_limit_ms`, `continue_limit_ms`": f"1 to {creation.LIMIT_MS_MAX}",
         "scripted deals": f"{creation.DEALS_MAX}",
+        "`GetRules.language`": f"a language tag of at most {TAG_LENGTH_MAX} characters",
     }
     said = {what: limit for what, limit, _ in table(API, "Limits")}
     assert {what: said.get(what) for what in limits} == limits

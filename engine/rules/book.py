@@ -96,10 +96,11 @@ class Rulebook(NamedTuple):
 def matching(tag: str) -> str | None:
     """The language to show to somebody who asks for this one, `ja-JP` or `hi_IN` too; None when there is no such text.
 
-    ValueError when it is no language tag.
+    ValueError, naming what there is, when it is no language tag.
     """
     if len(tag) > TAG_LENGTH_MAX or not _TAG.fullmatch(tag):
-        raise ValueError(f"not a language tag: {tag[:TAG_LENGTH_MAX]!r}")
+        there = ", ".join(f"{own} ({name})" for own, name in LANGUAGES.items())
+        raise ValueError(f"not a language tag: {tag[:TAG_LENGTH_MAX]!r}; there are {there}")
     language = re.split("[-_]", tag)[0].lower()
     return language if language in LANGUAGES else None
 

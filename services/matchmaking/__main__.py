@@ -23,6 +23,7 @@ from services.matchmaking.placement import Engines
 from services.matchmaking.pools import Pools
 from services.matchmaking.recompute import command as recompute_command
 from services.matchmaking.rpc import LadderRpc, MatchmakingRpc, PlacementRpc
+from services.matchmaking.rules import RulesRpc
 from services.matchmaking.seekers import Seekers
 from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.succession import Succession
@@ -40,9 +41,13 @@ from spectacularbid.ladder.v1.ladder_service_pb2_grpc import add_LadderServiceSe
 from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import (
     add_MatchmakingServiceServicer_to_server,
 )
+from spectacularbid.rules.v1.rules_service_pb2_grpc import add_RulesServiceServicer_to_server
 
 GUEST_SERVICE = "spectacularbid.identity.v1.GuestService"
 OPERATIONS_SERVICE = "spectacularbid.internal.operations.v1.OperationsService"
+RULES_SERVICE = "spectacularbid.rules.v1.RulesService"
+OPEN_METHODS = frozenset({f"/{GUEST_SERVICE}/CreateGuest", f"/{RULES_SERVICE}/GetRules"})
+"""What may be called without a token."""
 
 
 class Matchmaking:
@@ -118,7 +123,7 @@ class Matchmaking:
 
     async def _register(self) -> None:
         host, settings = self._host, self._settings
-        public = await host.public_server(open_methods=frozenset({f"/{GUEST_SERVICE}/CreateGuest"}))
+        public = await host.public_server(OPEN_METHODS)
         host.register(
             public,
             add_MatchmakingServiceServicer_to_server,
@@ -140,6 +145,7 @@ class Matchmaking:
             "spectacularbid.identity.v1.PlayerService",
             ["Register", "GetProfile"],
         )
+        host.register(public, add_RulesServiceServicer_to_server, RulesRpc(), RULES_SERVICE, ["GetRules"])
         if settings.guest_key_file is not None:
             try:
                 issuer = TokenIssuer(settings.guest_key_file, settings.token_issuer, settings.token_audience)
