@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from client.bots.account import HEADER, Account, seats, verdict
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
-from client.hotseat import sit_down
 from client.ladder import LEGEND, history_table, ladder_table
+from client.playcommand import play, seek, watch
 from client.recordcommand import record
 from client.rulescommand import rules
-from client.session import RATED
-from client.words import Pauses
+from client.tablecommand import table
 
 if TYPE_CHECKING:
     from client.session import Client
     from spectacularbid.ladder.v1.ladder_service_pb2 import Standing
-    from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console(highlight=False, soft_wrap=True)
 
 _IDS_WIDTH = 130
 
+app.command()(play)
+app.command()(watch)
 app.command()(record)
 app.command()(rules)
+app.command()(table)
+app.command(hidden=True)(seek)
 
 
 @app.command()
@@ -115,68 +115,9 @@ def history(
     with_client(work, server, game, name, state)
 
 
-@app.command()
-def watch(
-    match_id: str, server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None
-) -> None:
-    """Follow a match, one line a round."""
-
-    async def work(client: Client) -> None:
-        account, pauses = Account(), Pauses()
-        async with client.play(match_id) as match:
-            async for news in match:
-                if news.snapshot:
-                    console.print(f"{seats(news.table)}\n{HEADER}", markup=False)
-                for line in (*pauses.lines(news), *account.lines(news)):
-                    console.print(line, markup=False)
-        console.print(verdict(match.table), markup=False)
-
-    with_client(work, server, game, name, state)
-
-
-@app.command()
-def seek(server: Server = SERVER, game: Game = GAME, name: Name = "", state: State = None) -> None:
-    """Wait for an opponent and play a rated match in plain text."""
-
-    async def work(client: Client) -> None:
-        with console.status("waiting for an opponent (Ctrl-C cancels)") as status:
-            handle = await client.seek(RATED, waiting=lambda facts: status.update(_waiting_line(facts)))
-        await sit_down(client, handle, console)
-
-    with_client(work, server, game, name, state)
-
-
-@app.command()
-def play(
-    bot: Annotated[str, typer.Option(help="Name of the house bot.")] = "greedy",
-    server: Server = SERVER,
-    game: Game = GAME,
-    name: Name = "",
-    state: State = None,
-) -> None:
-    """Play an unrated match against a house bot in plain text."""
-
-    async def work(client: Client) -> None:
-        await sit_down(client, await client.challenge(house_bot=bot), console)
-
-    with_client(work, server, game, name, state)
-
-
 def _print_ladder(standings: list[Standing], own: str = "") -> None:
     console.print(ladder_table(standings, own=own))
     console.print(LEGEND, markup=False, style="dim")
-
-
-def _waiting_line(facts: Waiting) -> str:
-    line = f"waiting for an opponent for {facts.waited_ms // 1000} s, {facts.players_waiting} in the queue"
-    if facts.HasField("estimate"):
-        half, most = (round(each / 1000) for each in (facts.estimate.median_ms, facts.estimate.most_ms))
-        line += f"; of the last {facts.estimate.basis} half waited {half} s or less, nine of ten {most} s"
-    if facts.paused:
-        line += "; the pool is paused, nobody is paired"
-    if facts.announcement:
-        line += f"; {escape(facts.announcement)}"
-    return f"{line} (Ctrl-C cancels)"
 
 
 if __name__ == "__main__":
