@@ -35,6 +35,7 @@ FACES = {
         "spectacularbid.ladder.v1.LadderService",
         "spectacularbid.identity.v1.GuestService",
         "spectacularbid.identity.v1.PlayerService",
+        "spectacularbid.rules.v1.RulesService",
     },
     ("matchmaking", "internal"): {
         "spectacularbid.internal.placement.v1.PlacementService",
