@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from client.terminal.canvas import Canvas, Target, clipped, width_of, wrapped
 from client.terminal.clockface import faces
 from client.terminal.hand import draw_hand, hand_rows
-from client.terminal.question import amount_text, price, question
+from client.terminal.question import amount_text, auction_rows, price, question
 from client.terminal.selection import NOTHING, Selection, fitting, refreshed
 from client.terminal.story import transfer_line, who
 from client.terminal.theme import Theme
@@ -206,6 +206,9 @@ class _Board:
 
     def _layout(self, top: int, bottom: int) -> None:
         table, selection = self._table, self._selection
+        if table.prompt.phase is Phase.AUCTION:
+            self._auction(top, bottom)
+            return
         fits = fitting(table, selection.tile)
         drawn = draw_layout(
             self._canvas.width,
@@ -217,6 +220,14 @@ class _Board:
             glyphs=self._glyphs,
         )
         self._canvas.paste(0, top, drawn)
+
+    def _auction(self, top: int, bottom: int) -> None:
+        """Where no tile lies yet: who bids against whom, and what it costs each of them."""
+        rows = auction_rows(self._table)
+        left = max(0, (self._canvas.width - max(width_of(text) for text, _ in rows)) // 2)
+        first = top + max(0, (bottom - top - len(rows)) // 2)
+        for row, (text, style) in enumerate(rows[: bottom - top], first):
+            self._canvas.put(left, row, clipped(text, self._canvas.width, self._glyphs.ellipsis), style)
 
     def _tile_style(self, tile: Tile) -> str:
         table = self._table
@@ -284,7 +295,7 @@ class _Board:
 
 
 def _keys(scene: Scene, arrows: str) -> str:
-    if scene.seat is None:
+    if scene.seat is None or scene.table.outcome is not None:
         return "?:help  q:leave"
     return f"{arrows}/1-9:tile  tab/wxyz:end  enter:play  ?:help  R:resign  q:leave"
 

@@ -106,7 +106,9 @@ class Desk:
 
     def _reacts(self, pressed: Pressed) -> Reaction:
         after = replace(self, selection=pressed.selection)
-        return Reaction(after.says(pressed.hint, "") if pressed.hint else after, pressed.command)
+        # The same hint twice would push what happened off the screen.
+        told = not pressed.hint or (pressed.hint, "") in self.messages[-1:]
+        return Reaction(after if told else after.says(pressed.hint, ""), pressed.command)
 
     def _answered(self, *, yes: bool) -> Reaction:
         asked, after = self.asking, replace(self, asking="")

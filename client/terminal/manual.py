@@ -26,12 +26,12 @@ KEYS: Final = (
 """Key and what it does, in the table screen."""
 
 _MARKS: Final = (
-    ("W=5", "an open end: its letter, and what it counts; a capital: the chosen tile fits"),
+    ("W=5", "an open end and what it counts; a capital: the tile fits there"),
     (">W=5<", "the chosen end"),
     ("3*", "a tile that can be placed; ^3^ is the chosen tile"),
     ("* or {6}", "the spinner; bank!: less than 20 seconds"),
 )
-_MOUSE: Final = "Mouse: click a tile, then an end; a second click on the same does it. Buttons too."
+_MOUSE: Final = "Mouse: click a tile, then an end; a second click does it. Buttons too."
 _CLOCK: Final = "This page stops no clock."
 
 

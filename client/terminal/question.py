@@ -8,7 +8,7 @@ from client.bots.greedy import count_after, points
 from client.terminal.canvas import Target
 from client.terminal.selection import fitting, letter_of, playable
 from client.terminal.story import ended, who
-from engine.auction import discount
+from engine.auction import DISCOUNT, discount
 from engine.command import Accept, Continue, Decline, Draw, Pass, Reveal, Start
 from engine.seats import SEATS
 from engine.state import DecisionKind, Phase
@@ -122,6 +122,28 @@ def _auction(table: TableState, seat: Seat) -> str:
         return f"Auction. You are the {role}: bid for the opening, or decline.{least}"
     bidder = who(table, table.bidder)
     return f"Auction. {bidder} bid {table.standing_bid}: accept and get {_price(table)}, or raise."
+
+
+def auction_rows(table: TableState) -> list[tuple[str, str]]:
+    """The auction as rows of text and style: the two roles, the standing bid, what each would pay for it."""
+    jockey = table.jockey
+    assert jockey is not None, "an auction has a jockey"
+    rows = [("The auction for the opening", "title"), ("", "")]
+    for seat, role in ((jockey, "jockey"), (jockey.opponent, "challenger")):
+        name, has = who(table, seat), "have" if seat is table.seat else "has"
+        rows.append((f"{role:<11}{name}, {has} {table.balances[seat]} points", ""))
+    rows.append(("", ""))
+    if table.bidder is None:
+        rows.append(("no bid yet; the first is at least 15", ""))
+    else:
+        bidder, other = who(table, table.bidder), who(table, table.bidder.opponent)
+        pays = "pay" if table.bidder is table.seat else "pays"
+        text = f"standing bid {table.standing_bid} by {bidder}: {bidder} {pays} {other} {_price(table)} if accepted"
+        rows.append((text, "question"))
+    rows.append(
+        (f"The jockey's own winning bid costs {DISCOUNT} less; whoever wins opens with any tile.", "")
+    )
+    return rows
 
 
 def _words(table: TableState, seat: Seat) -> tuple[Button, ...]:

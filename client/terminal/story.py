@@ -77,7 +77,7 @@ def ended(table: TableState, outcome: Outcome) -> str:
         return verdict(table) if table.outcome is not None else f"{who(table, outcome.winner)} won"
     won = outcome.winner is table.seat
     loser = outcome.winner.opponent
-    has = "You have" if loser is table.seat else f"{who(table, loser)} has"
+    has = "you have" if loser is table.seat else f"{who(table, loser)} has"
     how = {
         Cause.BALANCE: f"{has} no points left",
         Cause.TIME: f"{has} run out of time",
