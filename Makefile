@@ -85,3 +85,4 @@ lock: ## resolve the dependencies anew and write both requirements files (UPGRAD
 
 clean: ## remove what was made, the data of the local stack too; .venv stays
 	rm -rf build dist .local .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(addprefix client/examples/typescript/,node_modules generated dist)
