@@ -36,8 +36,12 @@ class Thinker:
     1 + 1/2 + … + 1/n times the time of one.
     """
 
-    def __init__(self, think_seconds: float = THINK_SECONDS) -> None:
+    def __init__(
+        self, think_seconds: float = THINK_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` is the one on which tables are received, in seconds."""
         self._think_seconds = think_seconds
+        self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thinking")
         self._waiting = 0
 
@@ -57,8 +61,8 @@ class Thinker:
         share = self._think_seconds / self._waiting
 
         def search() -> Command | None:
-            limit = min(share, time_left(table, time.monotonic()))
-            return level.choose(table, memory, rng, seconds(limit, time.monotonic))
+            limit = min(share, time_left(table, self._clock()))
+            return level.choose(table, memory, rng, seconds(limit, self._clock))
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, search)
@@ -80,23 +84,24 @@ class Sitting:
         self._thinker = thinker
         self._report = report
         self._seed = random.SystemRandom().getrandbits(64)
-        self._memory: Memory | None = None
+        self.memory: Memory | None = None
+        """What it has seen of this match; None before the first news."""
 
     def hear(self, news: News) -> None:
         """Remember what happened at the table."""
         seat = news.table.seat
         if seat is None:
             return
-        if self._memory is None:
-            self._memory = Memory(seat)
+        if self.memory is None:
+            self.memory = Memory(seat)
         if news.snapshot:
-            self._memory.resumed(news.table)
+            self.memory.resumed(news.table)
         for event in news.events:
-            _remember(self._memory, event)
+            _remember(self.memory, event)
 
     async def choose(self, table: TableState) -> Command | None:
         """What the bot does now. Should it stumble over its own thoughts, it goes on without them, and reports it."""
-        memory = self._memory
+        memory = self.memory
         assert memory is not None, "the first news come before the first question"
         rng = random.Random(f"{self._seed} {table.prompt.decision_id}")
         # Where there is one answer, nobody has to think.

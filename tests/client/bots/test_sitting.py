@@ -1,0 +1,157 @@
+"""A house bot at a table of the service: it remembers the same as in the arena, and keeps off its bank."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from client.arena.seat import remember
+from client.bots import greedy
+from client.bots.levels import LEVELS, Level
+from client.bots.memory import Memory
+from client.bots.search import Budget
+from client.bots.sitting import Sitting, Thinker, time_left
+from client.hotseat import options
+from client.match import News
+from client.table import TableState
+from engine.command import Command
+from engine.event import Event
+from engine.seats import NORTH
+from engine.view import redact
+from services.common.auth import HOUSE_BOTS
+from services.game.story import Audience, Story
+from tests.client.tables import carry_out, new_story, news, told
+
+BOTH = (Audience.NORTH, Audience.SOUTH)
+
+
+def test_the_levels_are_the_house_bots_one_may_ask_for() -> None:
+    assert tuple(LEVELS) == HOUSE_BOTS
+
+
+class Recorded(Story):
+    """What is told, and to what memory it comes."""
+
+    def __init__(self) -> None:
+        super().__init__(new_story().row)
+        self.memory = Memory(NORTH)
+
+    def tell(self, events: Iterable[Event], credited_ns: int) -> None:
+        happened = tuple(events)
+        for event in happened:
+            remember(self.memory, redact(event, NORTH))
+        super().tell(happened, credited_ns)
+
+
+class Watched:
+    """A match of the service that is played at random, with a bot that hears of it on the north seat."""
+
+    def __init__(self, level: Level, thinker: Thinker, seed: int) -> None:
+        self.story = Recorded()
+        self.rng = random.Random(seed)
+        self.reports: list[str] = []
+        self.bot = Sitting(level, thinker, self.reports.append)
+        self.tables = {audience: told(None, news(self.story, audience, 0)) for audience in BOTH}
+        self.bot.hear(News(self.table, (), snapshot=True))
+
+    @property
+    def table(self) -> TableState:
+        """North's."""
+        return self.tables[Audience.NORTH]
+
+    def step(self) -> None:
+        """One command, of whoever is asked."""
+        asked = self.rng.choice([table for table in self.tables.values() if table.asks_me])
+        assert asked.seat is not None
+        _, command = self.rng.choice(options(asked, asked.seat))
+        assert carry_out(self.story, command, self.rng) is None
+        for audience, before in self.tables.items():
+            message = news(self.story, audience, before.sequence)
+            self.tables[audience] = told(before, message)
+            if audience is Audience.NORTH:
+                self.bot.hear(News(self.table, tuple(message.events), snapshot=False))
+
+    def until_it_must_think(self) -> TableState:
+        """Play on until the bot has a choice."""
+        while len(self.table.prompt.legal.plays) < 2:
+            self.step()
+        return self.table
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_it_remembers_of_the_service_what_it_remembers_in_the_arena(seed: int) -> None:
+    async with Thinker() as thinker:
+        watched = Watched(LEVELS["strong"], thinker, seed)
+        while not watched.story.over:
+            watched.step()
+            assert not watched.table.round_no or watched.bot.memory == watched.story.memory
+        assert watched.table.round_no > 1
+
+
+async def test_a_bot_that_sits_down_again_goes_on_with_what_it_can_see() -> None:
+    async with Thinker(0.0) as thinker:
+        watched = Watched(LEVELS["strong"], thinker, 1)
+        table = watched.until_it_must_think()
+        again = Sitting(LEVELS["strong"], thinker, watched.reports.append)
+        again.hear(News(table, (), snapshot=True))
+        assert again.memory is not None
+        assert again.memory.turns == []
+        assert again.memory.layout == watched.story.memory.layout
+        assert await again.choose(table) is not None
+    assert watched.reports == []
+
+
+def test_a_move_is_never_thought_about_on_the_bank() -> None:
+    """Three seconds of the delay are kept for the way."""
+    story = new_story()
+    table = told(None, news(story, Audience.NORTH, 0))
+    clock = replace(table.prompt.clock, delay_left_ms=10_000, remaining_ms=130_000, as_of=100.0)
+    table = replace(table, prompt=replace(table.prompt, clock=clock))
+    assert time_left(table, 100.0) == pytest.approx(7)
+    assert time_left(table, 106.5) == pytest.approx(0.5)
+    assert time_left(table, 200.0) == 0
+
+
+async def test_the_more_moves_wait_the_less_time_each_gets_and_one_is_thought_about_at_a_time() -> None:
+    looked: list[int] = []
+    busy = threading.Lock()
+    now = 0.0
+
+    def clock() -> float:
+        """A millisecond passes with each look at it."""
+        nonlocal now
+        now += 0.001
+        return now
+
+    def choose(table: TableState, memory: Memory, rng: random.Random, budget: Budget) -> Command | None:
+        assert busy.acquire(blocking=False)
+        looked.append(sum(1 for _ in budget(1.0)))
+        busy.release()
+        return None
+
+    async with Thinker(1.0, clock) as thinker:
+        table = Watched(LEVELS["greedy"], thinker, 1).until_it_must_think()
+        prompt = replace(table.prompt, clock=replace(table.prompt.clock, delay_left_ms=10_000, as_of=0.0))
+        level, table = Level("counting", choose, thinks=True), replace(table, prompt=prompt)
+        thoughts = (thinker.think(level, table, Memory(NORTH), random.Random(1)) for _ in range(10))
+        await asyncio.gather(*thoughts)
+    # The first looks of each are free of the clock.
+    assert looked == [pytest.approx(16 + 1000 / waiting, abs=2) for waiting in range(1, 11)]
+
+
+async def test_a_bot_that_stumbles_plays_on_and_says_so() -> None:
+    def choose(table: TableState, memory: Memory, rng: random.Random, budget: Budget) -> Command | None:
+        raise ZeroDivisionError("a bug")
+
+    async with Thinker() as thinker:
+        for thinks in (False, True):
+            watched = Watched(Level("clumsy", choose, thinks), thinker, 1)
+            table = watched.until_it_must_think()
+            assert await watched.bot.choose(table) == greedy.choose(table)
+            (report,) = watched.reports
+            assert "clumsy plays on without thinking: ZeroDivisionError('a bug')" in report
