@@ -33,6 +33,11 @@ KEYS: Mapping[str, bytes] = {
 }
 """What a terminal sends for keys that have no character."""
 
+# Synchronised output: a program that knows that its terminal has it marks the beginning and the end of each picture.
+_ASKS_FOR_MARKS = b"\x1b[?2026$p"
+_HAS_MARKS = b"\x1b[?2026;2$y"
+_BEGINS, _ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+
 
 class Terminal:
     """The screen of one program, as an emulator draws it, and its keyboard."""
@@ -46,8 +51,14 @@ class Terminal:
         self._descriptor = descriptor
         self._changed = asyncio.Event()
         self._failed: AssertionError | None = None
+        self._drawing = False
         self.ended = False
         asyncio.get_running_loop().add_reader(descriptor, self._read)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no picture is half drawn, of a program that says where its pictures begin and end."""
+        return not self._drawing
 
     def _read(self) -> None:
         try:
@@ -59,6 +70,9 @@ class Terminal:
         if not piece:
             self.ended = True
             asyncio.get_running_loop().remove_reader(self._descriptor)
+        if _ASKS_FOR_MARKS in piece:
+            os.write(self._descriptor, _HAS_MARKS)
+        self._drawing = piece.rfind(_BEGINS) > piece.rfind(_ENDS) or (self._drawing and _ENDS not in piece)
         self._stream.feed(piece)
         for look in self.looks:
             try:
@@ -78,13 +92,13 @@ class Terminal:
             os.write(self._descriptor, KEYS.get(key) or key.encode())
 
     async def until(self, wanted: Callable[[str], bool]) -> str:
-        """Wait for a screen; AssertionError with the last screen when it does not come, or when a look failed."""
+        """Wait for a screen that is drawn to its end; AssertionError with the last screen when it does not come, or when a look failed."""
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 while True:
                     if self._failed is not None:
                         raise self._failed
-                    if wanted(self.text):
+                    if self.whole and wanted(self.text):
                         return self.text
                     if self.ended:
                         break

@@ -1,0 +1,94 @@
+"""The record viewer: a thin screen around `client.terminal.reading`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import App, ComposeResult
+from textual.screen import Screen
+
+from client.terminal.reading import Reader, draw_reader
+from client.terminal.theme import Theme
+from client.terminal.view import CanvasView
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.timer import Timer
+
+    from client.positions import Study
+    from client.terminal.canvas import Canvas
+    from engine.seats import Seat
+
+
+class RecordScreen(Screen[None]):
+    """Steps through a record."""
+
+    def __init__(
+        self, study: Study, theme: Theme | None = None, shown: tuple[Seat, ...] | None = None
+    ) -> None:
+        """`shown` are the seats whose hands are shown at first; both when left out."""
+        super().__init__()
+        self.reader = Reader(study) if shown is None else Reader(study, shown=shown)
+        self._look = theme or Theme()
+        self._view = CanvasView(self._paint, self._look)
+        self._ticking: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """One canvas."""
+        yield self._view
+
+    def _paint(self, width: int, height: int) -> Canvas:
+        return draw_reader(self.reader, width, height, self._look)
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that means something."""
+        event.stop()
+        self._press(event.character if event.key.startswith("upper_") and event.character else event.key)
+
+    def on_canvas_view_chosen(self, message: CanvasView.Chosen) -> None:
+        """A click does what its key does."""
+        if message.target.key:
+            self._press(message.target.key)
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel steps."""
+        self._press("right")
+
+    def on_mouse_scroll_up(self) -> None:
+        """The wheel steps back."""
+        self._press("left")
+
+    def _press(self, key: str) -> None:
+        if key in ("q", "escape"):
+            self.dismiss(None)
+            return
+        after = self.reader.press(key)
+        if after is not None:
+            self._go(after)
+
+    def _go(self, after: Reader) -> None:
+        before, self.reader = self.reader, after
+        if (after.playing, after.seconds) != (before.playing, before.seconds):
+            if self._ticking is not None:
+                self._ticking.stop()
+            self._ticking = self.set_interval(after.seconds, self._tick) if after.playing else None
+        self._view.repaint()
+
+    def _tick(self) -> None:
+        self._go(self.reader.ticked())
+
+
+class RecordApp(App[None]):
+    """The viewer alone."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self, study: Study, theme: Theme | None = None, shown: tuple[Seat, ...] | None = None
+    ) -> None:
+        super().__init__()
+        self._first = RecordScreen(study, theme, shown)
+
+    def on_mount(self) -> None:
+        """Show it; leaving it ends the program."""
+        self.push_screen(self._first, callback=lambda _: self.exit())
