@@ -47,7 +47,7 @@ class PlacementLink:
         self._capacity = capacity
         self._rooms = rooms
         self._accepting = accepting
-        self._out: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
+        self._out: asyncio.Queue[pb.RegisterRequest | None] = asyncio.Queue()
         self.registered = False
 
     async def run(self) -> None:
@@ -68,8 +68,8 @@ class PlacementLink:
 
     async def _converse(self, channel: grpc.aio.Channel) -> None:
         stub = pb_grpc.PlacementServiceStub(channel)
-        self._out = asyncio.Queue()
-        call = stub.Register(self._say(), metadata=(("authorization", f"Bearer {self._secret}"),))
+        out = self._out = asyncio.Queue()
+        call = stub.Register(self._say(out), metadata=(("authorization", f"Bearer {self._secret}"),))
         try:
             async for response in call:
                 match response.WhichOneof("message"):
@@ -79,10 +79,12 @@ class PlacementLink:
                     case "place":
                         await self._place(response.place)
         finally:
-            # Streams that nobody reads are not collected by themselves.
+            # Streams that nobody reads are not collected by themselves. What speaks for one that its peer has ended goes
+            # on until it is told.
             call.cancel()
+            out.put_nowait(None)
 
-    async def _say(self) -> AsyncIterator[pb.RegisterRequest]:
+    async def _say(self, out: asyncio.Queue[pb.RegisterRequest | None]) -> AsyncIterator[pb.RegisterRequest]:
         incarnation = self._incarnation
         yield pb.RegisterRequest(
             hello=pb.Hello(
@@ -99,9 +101,11 @@ class PlacementLink:
                 if self._accepting() is not accepting:
                     break
                 try:
-                    said = await asyncio.wait_for(self._out.get(), ACCEPTING_SECONDS)
+                    said = await asyncio.wait_for(out.get(), ACCEPTING_SECONDS)
                 except TimeoutError:
                     continue
+                if said is None:
+                    return
                 yield said
 
     async def _place(self, place: pb.Place) -> None:

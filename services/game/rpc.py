@@ -266,7 +266,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         )
 
     async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
-        """The record of a finished match: only now deals and salts may leave."""
+        """The record of a finished match: only now deals and salts may leave; of an unrated one to its players alone."""
         await self._admit(DEAR_COST)
         match_id = match_id_from_pb(request.match_id)
         row = await matches.get_match(self._pool, match_id)
@@ -276,6 +276,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         story = Story.from_log(row, log)
         if not story.over:
             raise ServiceError(grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE", "the match is not over yet")
+        if not row.rated and story.audience_of(caller().player_id) is Audience.SPECTATOR:
+            raise ServiceError(
+                grpc.StatusCode.PERMISSION_DENIED,
+                "RECORD_PRIVATE",
+                "the match was not rated: only those who played it may have its record",
+            )
         return pb.GetRecordResponse(record=record_of(story, log))
 
     async def CreateMatch(
