@@ -1,11 +1,12 @@
 """The layout drawn with characters: as large as it fits, its open ends labelled, panned where even the smallest is cut.
 
-Two scales. Large: a half is four columns by two rows, with borders that neighbours share. Small: a half is three
-columns by one row, `[2|5]` lying and `[2]` over `[5]` standing; the spinner has braces.
+Three scales. Large: a half is four columns by two rows, with borders that neighbours share. Small: a half is three
+columns by one row, `[2|5]` lying and `[2]` over `[5]` standing; the spinner has braces. Tiny: two columns by one row.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from client.layout import lay_out
@@ -58,21 +59,23 @@ def draw_layout(
 
 def _largest(
     columns: int, rows: int, placements: Sequence[Placed], ends: Sequence[Open], glyphs: Glyphs
-) -> tuple[_Large | _Small, Layout]:
+) -> tuple[_Scale, Layout]:
     """The largest scale in which everything fits, else the smallest, and the tiles laid out for it."""
-    large = _Large(glyphs)
-    layout = _laid(large, columns, rows, placements, ends)
-    left, top, right, bottom = large.extent(layout)
-    if right - left <= columns and bottom - top <= rows:
-        return large, layout
-    small = _Small(glyphs)
-    return small, _laid(small, columns, rows, placements, ends)
+    tried: list[tuple[_Scale, Layout]] = []
+    for scale in (_Large(glyphs), _Small(glyphs), _Tiny(glyphs)):
+        wide, high = scale.units_wide(columns), scale.units_high(rows)
+        layout = _laid(tuple(placements), tuple(ends), wide, high)
+        tried.append((scale, layout))
+        left, top, right, bottom = scale.extent(layout)
+        if right - left <= columns and bottom - top <= rows:
+            break
+    return tried[-1]
 
 
-def _laid(
-    scale: _Large | _Small, columns: int, rows: int, placements: Sequence[Placed], ends: Sequence[Open]
-) -> Layout:
-    return lay_out(placements, ends, width=scale.units_wide(columns), height=scale.units_high(rows))
+@lru_cache(maxsize=32)
+def _laid(placements: tuple[Placed, ...], ends: tuple[Open, ...], width: int, height: int) -> Layout:
+    # A clock that runs has the same layout drawn again and again.
+    return lay_out(placements, ends, width=width, height=height)
 
 
 class _Large:
@@ -160,10 +163,35 @@ class _Small:
         return column, row, 3
 
 
+class _Tiny(_Small):
+    """A half is two columns by one row: `2|5` lying, `2` over `5` standing. For layouts that fit in no other way."""
+
+    def units_wide(self, columns: int) -> int:
+        return columns
+
+    def place(self, x: int, y: int) -> tuple[int, int]:
+        return x, y // 2
+
+    def cells(self, piece: Piece, style: str) -> Iterator[tuple[int, int, str, str]]:
+        first, second = piece.values
+        if piece.upright:
+            yield 0, 0, str(first), style
+            yield 0, 1, str(second), style
+        else:
+            yield 0, 0, f"{first}|{second}", style
+
+    def label_places(self, label: Label) -> tuple[int, int, int]:
+        column, row = self.place(label.x, label.y)
+        return column, row, 2
+
+
+_Scale = _Large | _Small
+
+
 class _Drawer:
     """Puts tiles and labels of one scale on a canvas."""
 
-    def __init__(self, canvas: Canvas, scale: _Large | _Small, dx: int, dy: int) -> None:
+    def __init__(self, canvas: Canvas, scale: _Scale, dx: int, dy: int) -> None:
         self._canvas = canvas
         self._scale = scale
         self._dx = dx
