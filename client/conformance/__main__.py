@@ -52,8 +52,8 @@ def conformance(
 ) -> None:
     """Run the checks and print one line each: passed, failed or skipped, with the reason.
 
-    Exit status 0 when nothing failed. Makes guests and matches of its own and leaves two guests with a rated match on
-    the ladder: point it at a stack where nobody plays. Without the test configuration, what needs it is skipped.
+    Exit status 0 when nothing failed. Makes guests and matches of its own and leaves a few guests on the ladder: point it
+    at a stack where nobody plays. Without the test configuration, what needs it is skipped.
     """
     try:
         checks = chosen(only or [])

@@ -129,10 +129,10 @@ async def a_record_tells_what_the_streams_told(bench: Bench) -> None:
 
 
 async def a_live_match_has_no_record(bench: Bench) -> None:
-    """GetRecord of a live match is MATCH_LIVE, for those who play it too."""
+    """GetRecord of a live match is MATCH_LIVE, for those who play it."""
     async with await Table.create(bench) as table:
         request = pb.GetRecordRequest(match_id=table.match_id)
-        for guest in (table.guests.south, await bench.guest()):
+        for guest in table.guests:
             error = await failure(bench.ask(table.stub.GetRecord, request, guest))
             expect_error(error, grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE")
 

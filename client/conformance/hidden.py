@@ -65,7 +65,7 @@ async def where_a_tile_lies_is_not_told(bench: Bench) -> None:
 
 
 async def tiles_come_with_the_clock(bench: Bench) -> None:
-    """Between Start and deal, and while the round is settled, nobody is told a tile of the next round (rule 7.1)."""
+    """Before both have pressed Start nobody is told a tile (rule 7.1)."""
     async with await Table.create(bench, start=False) as table:
         spectator = await bench.guest()
         for viewer in (NORTH, SOUTH, spectator):
