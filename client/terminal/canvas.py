@@ -103,16 +103,15 @@ class Canvas:
 
     def paste(self, x: int, y: int, other: Canvas) -> None:
         """Copy another canvas with its places to click; its blanks cover what was there."""
-        for row in range(other.height):
-            for column in range(other.width):
-                cell = other._cells[row][column]
-                if not (0 <= y + row < self.height and 0 <= x + column < self.width):
-                    continue
-                self._cells[y + row][x + column] = cell
-                self._styles[y + row][x + column] = other._styles[row][column]
-                target = other.target(column, row)
-                if target is not None:
-                    self._targets[x + column, y + row] = target
+        first, last = max(0, -x), min(other.width, self.width - x)
+        if first >= last:
+            return
+        for row in range(max(0, -y), min(other.height, self.height - y)):
+            self._cells[y + row][x + first : x + last] = other._cells[row][first:last]
+            self._styles[y + row][x + first : x + last] = other._styles[row][first:last]
+        for (column, row), target in other._targets.items():
+            if first <= column < last and 0 <= y + row < self.height:
+                self._targets[x + column, y + row] = target
 
 
 def width_of(text: str) -> int:
