@@ -58,7 +58,7 @@ def play(
             else:
                 who = (await client.profile()).name
                 screen = seek_app(client, who, look, rated=not casual)
-            _say(await screen.run_async() or "")
+            say(await screen.run_async() or "")
         elif bot:
             await sit_down(client, await client.challenge(house_bot=bot), console)
         else:
@@ -96,7 +96,7 @@ def watch(
         if screens:
             from client.terminal.app import table_app
 
-            _say(await table_app(client, match_id, look).run_async() or "")
+            say(await table_app(client, match_id, look).run_async() or "")
             return
         account, pauses = Account(), Pauses()
         async with client.play(match_id) as match:
@@ -110,7 +110,7 @@ def watch(
     with_client(work, server, game, name, state)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     """The last sentence of the screens, once they are gone. An error ends the program as one."""
     if text.startswith("error: "):
         sys.stderr.write(f"{text}\n")

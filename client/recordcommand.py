@@ -11,6 +11,7 @@ import typer
 
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
 from client.listing import listing
+from client.look import Ascii, Colours, Plain, SettingsFile, drawn, settings
 from client.positions import read
 from engine.recordlines import MalformedRecordError
 from engine.seats import NORTH, SEATS, SOUTH
@@ -42,8 +43,11 @@ def record(
     ],
     *,
     out: Annotated[Path | None, typer.Option(help="Write the record of a match to this file.")] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="A list in plain text instead of a screen.")] = False,
     hands: Annotated[Hands, typer.Option(help="Whose tiles to show at first.")] = Hands.BOTH,
+    plain: Plain = False,
+    colours: Colours = None,
+    ascii: Ascii = None,  # noqa: A002  the name of the flag
+    settings_file: SettingsFile = None,
     server: Server = SERVER,
     game: Game = GAME,
     name: Name = "",
@@ -53,10 +57,23 @@ def record(
 
     Into a file or a pipe, the record of a MATCH is written as it is, for `python -m engine verify` and `replay`.
     """
+    look = settings(settings_file, colours=colours, ascii=ascii)
+
+    def show(study: Study) -> None:
+        if drawn(plain=plain):
+            # Only here: who wants plain text need not load the screens.
+            from client.terminal.app import record_app
+
+            record_app(study, look, hands.seats).run()
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in listing(study, hands.seats))
+        if study.damage or study.problems:
+            raise typer.Exit(1)
+
     if what == "-" or Path(what).is_file():
         if out is not None:
             raise typer.BadParameter("a record that is a file already is not written to another")
-        _show(_studied(sys.stdin.buffer.read() if what == "-" else Path(what).read_bytes()), hands)
+        show(_studied(sys.stdin.buffer.read() if what == "-" else Path(what).read_bytes()))
         return
     if "/" in what or "." in what:
         raise typer.BadParameter(f"there is no file {what}")
@@ -69,7 +86,7 @@ def record(
     if out is not None:
         out.write_text(found[0], "utf-8")
     elif plain or sys.stdout.isatty():
-        _show(_studied(found[0].encode()), hands)
+        show(_studied(found[0].encode()))
     else:
         sys.stdout.write(found[0])
 
@@ -80,10 +97,3 @@ def _studied(data: bytes) -> Study:
     except MalformedRecordError as error:
         sys.stderr.write(f"error: no match record: {error}\n")
         raise typer.Exit(2) from None
-
-
-def _show(study: Study, hands: Hands) -> None:
-    for line in listing(study, hands.seats):
-        sys.stdout.write(f"{line}\n")
-    if study.damage or study.problems:
-        raise typer.Exit(1)

@@ -9,6 +9,8 @@ import typer
 
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
 from client.handover import names_of
+from client.look import Ascii, Colours, Plain, SettingsFile, drawn, settings
+from client.playcommand import say
 from client.sharing import share, take_seats
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ def table(
     *,
     north: Annotated[str, typer.Option(help="The name of whoever sits north; asked for when left out.")] = "",
     south: Annotated[str, typer.Option(help="The name of whoever sits south; asked for when left out.")] = "",
-    plain: Annotated[bool, typer.Option("--plain", help="Plain text instead of a drawn table.")] = False,
+    plain: Plain = False,
+    colours: Colours = None,
+    ascii: Ascii = None,  # noqa: A002  the name of the flag
+    settings_file: SettingsFile = None,
     server: Server = SERVER,
     game: Game = GAME,
     name: Name = "",
@@ -34,16 +39,17 @@ def table(
         # In a file or a pipe each hand would stay for the other to read.
         sys.stderr.write("error: table needs a terminal, whose screen can be wiped between two turns\n")
         raise typer.Exit(2)
+    look = settings(settings_file, colours=colours, ascii=ascii)
     names = names_of(north or typer.prompt("North is called"), south or typer.prompt("South is called"))
 
     async def work(client: Client) -> None:
         handle = await take_seats(client)
-        if plain:
-            ended = await share(client, handle, names)
-        else:
-            from client.terminal.devicescreen import DeviceApp
+        if drawn(plain=plain):
+            # Only here: who wants plain text need not load the screens.
+            from client.terminal.app import device_app
 
-            ended = await DeviceApp(client, handle, names).run_async() or ""
-        sys.stdout.write(f"{ended}\n")
+            say(await device_app(client, handle, names, look).run_async() or "")
+        else:
+            say(await share(client, handle, names))
 
     with_client(work, server, game, name, state)

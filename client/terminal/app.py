@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 from client.session import MatchHandle
+from client.terminal.devicescreen import DeviceScreen
+from client.terminal.recordscreen import RecordScreen
 from client.terminal.seekscreen import SeekScreen
 from client.terminal.settings import Settings
 from client.terminal.tablescreen import TableScreen
+from engine.seats import SEATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from client.positions import Study
     from client.session import Client
+    from engine.seats import BySeat, Seat
 
 
 class TerminalApp(App[str]):
@@ -62,6 +67,16 @@ def seek_app(client: Client, name: str, settings: Settings, *, rated: bool) -> T
 def table_app(client: Client, match: MatchHandle | str, settings: Settings) -> TerminalApp:
     """Play or watch a match."""
     return TerminalApp(lambda: TableScreen(client, match, settings))
+
+
+def device_app(client: Client, match: MatchHandle, names: BySeat[str], settings: Settings) -> TerminalApp:
+    """Two people play at this terminal."""
+    return TerminalApp(lambda: DeviceScreen(client, match, names, settings))
+
+
+def record_app(study: Study, settings: Settings, shown: tuple[Seat, ...] = SEATS) -> TerminalApp:
+    """Step through a record, at first with the hands of these seats."""
+    return TerminalApp(lambda: RecordScreen(study, settings, shown=shown))
 
 
 def greeting(handle: MatchHandle) -> str:

@@ -73,13 +73,18 @@ def draw(scene: Scene, width: int, height: int, theme: Theme | None = None) -> C
     """The table. Smaller than 80 by 24 it is cut, and says so."""
     theme = theme or Theme()
     canvas = Canvas(width, height)
-    beside = _PANEL_WIDTH if width >= _PANEL_FROM else 0
+    beside = width - board_width(width)
     _Board(scene, theme, Canvas(width - beside, height)).draw(canvas)
     if beside:
         _panel(canvas, width - beside, scene, theme)
     if width < WIDTH_MIN or height < HEIGHT_MIN:
         canvas.put(0, 0, f"Too small: {WIDTH_MIN}x{HEIGHT_MIN} is needed"[:width], "bad")
     return canvas
+
+
+def board_width(width: int) -> int:
+    """How much of a screen of this width is the table; what happened stands beside it where there is room."""
+    return width - _PANEL_WIDTH if width >= _PANEL_FROM else width
 
 
 class _Board:

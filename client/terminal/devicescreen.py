@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual.app import App, ComposeResult
 from textual.screen import Screen
 
 from client.bots.account import verdict
@@ -15,13 +14,14 @@ from client.handover import Device, public
 from client.match import News
 from client.terminal import story
 from client.terminal.manual import draw_help
+from client.terminal.settings import Settings
 from client.terminal.sharedtable import SharedTable, draw_shared
-from client.terminal.theme import Theme
 from client.terminal.view import CanvasView
 from client.words import Pauses
 
 if TYPE_CHECKING:
     from textual import events
+    from textual.app import ComposeResult
 
     from client.match import MatchStream
     from client.session import Client, MatchHandle
@@ -39,13 +39,13 @@ class DeviceScreen(Screen[str]):
     """Plays one match to its end, or until they leave; its result is a sentence that says which."""
 
     def __init__(
-        self, client: Client, handle: MatchHandle, names: BySeat[str], theme: Theme | None = None
+        self, client: Client, handle: MatchHandle, names: BySeat[str], settings: Settings | None = None
     ) -> None:
         super().__init__()
         self.table = SharedTable(Device(names))
         self._client = client
         self._handle = handle
-        self._look = theme or Theme()
+        self._look = (settings or Settings()).theme
         self._view = CanvasView(self._paint, self._look)
         self._match: MatchStream | None = None
         self._helping = False
@@ -93,6 +93,7 @@ class DeviceScreen(Screen[str]):
     def on_key(self, event: events.Key) -> None:
         """A key that means something."""
         event.stop()
+        event.prevent_default()
         if self._helping or event.key == "question_mark":
             self._helping = not self._helping
             self._view.repaint()
@@ -128,19 +129,3 @@ class DeviceScreen(Screen[str]):
             except ClientError as error:
                 self.table = self.table.refused(f"Not sent: {error}")
         self._view.repaint()
-
-
-class DeviceApp(App[str]):
-    """The shared table alone."""
-
-    ENABLE_COMMAND_PALETTE = False
-
-    def __init__(
-        self, client: Client, handle: MatchHandle, names: BySeat[str], theme: Theme | None = None
-    ) -> None:
-        super().__init__()
-        self._first = DeviceScreen(client, handle, names, theme)
-
-    def on_mount(self) -> None:
-        """Show it; leaving it ends the program."""
-        self.push_screen(self._first, callback=self.exit)

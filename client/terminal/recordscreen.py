@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.app import App, ComposeResult
 from textual.screen import Screen
 
 from client.terminal.reading import Reader, draw_reader
-from client.terminal.theme import Theme
+from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
+from engine.seats import SEATS
 
 if TYPE_CHECKING:
     from textual import events
+    from textual.app import ComposeResult
     from textual.timer import Timer
 
     from client.positions import Study
@@ -24,12 +25,12 @@ class RecordScreen(Screen[None]):
     """Steps through a record."""
 
     def __init__(
-        self, study: Study, theme: Theme | None = None, shown: tuple[Seat, ...] | None = None
+        self, study: Study, settings: Settings | None = None, *, shown: tuple[Seat, ...] = SEATS
     ) -> None:
-        """`shown` are the seats whose hands are shown at first; both when left out."""
+        """`shown` are the seats whose hands are shown at first."""
         super().__init__()
-        self.reader = Reader(study) if shown is None else Reader(study, shown=shown)
-        self._look = theme or Theme()
+        self.reader = Reader(study, shown=shown)
+        self._look = (settings or Settings()).theme
         self._view = CanvasView(self._paint, self._look)
         self._ticking: Timer | None = None
 
@@ -43,7 +44,8 @@ class RecordScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         """A key that means something."""
         event.stop()
-        self._press(event.character if event.key.startswith("upper_") and event.character else event.key)
+        event.prevent_default()
+        self._press(event.key)
 
     def on_canvas_view_chosen(self, message: CanvasView.Chosen) -> None:
         """A click does what its key does."""
@@ -59,7 +61,7 @@ class RecordScreen(Screen[None]):
         self._press("left")
 
     def _press(self, key: str) -> None:
-        if key in ("q", "escape"):
+        if key in ("q", "escape", "ctrl+c", "ctrl+q"):
             self.dismiss(None)
             return
         after = self.reader.press(key)
@@ -76,19 +78,3 @@ class RecordScreen(Screen[None]):
 
     def _tick(self) -> None:
         self._go(self.reader.ticked())
-
-
-class RecordApp(App[None]):
-    """The viewer alone."""
-
-    ENABLE_COMMAND_PALETTE = False
-
-    def __init__(
-        self, study: Study, theme: Theme | None = None, shown: tuple[Seat, ...] | None = None
-    ) -> None:
-        super().__init__()
-        self._first = RecordScreen(study, theme, shown)
-
-    def on_mount(self) -> None:
-        """Show it; leaving it ends the program."""
-        self.push_screen(self._first, callback=lambda _: self.exit())

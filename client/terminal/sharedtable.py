@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from client.handover import Device, Stage
-from client.terminal.board import Scene, draw
+from client.terminal.board import Scene, board_width, draw
 from client.terminal.canvas import Canvas, Target
 from client.terminal.selection import NOTHING, Selection, click, press
 from client.terminal.theme import Theme
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _BAND_FROM_BOTTOM: Final = 5
 """The rows of the question stand so far from the bottom of the board."""
 _LOG_MAX: Final = 200
+_LEAVING: Final = ("q", "escape", "ctrl+c", "ctrl+q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class SharedTable:
         if self.leaving:
             return self._leave(key)
         stage = self.device.stage
-        if key in ("q", "escape", "R") and not (key == "R" and stage is not Stage.TURN):
+        if key in _LEAVING or (key == "R" and stage is Stage.TURN):
             if stage is Stage.OVER:
                 return Pressing(self, leaves=True)
             return Pressing(replace(self, leaving=True, notice=""))
@@ -189,5 +190,5 @@ def draw_shared(
         if text:
             style = "button" if place == 0 else "question"
             target = None if table.leaving else Target(key="enter")
-            canvas.put(0, row + place, text.center(width), style, target)
+            canvas.put(0, row + place, text.center(board_width(width)), style, target)
     return canvas

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from client.terminal.app import record_app
 from client.terminal.reading import Reader, draw_reader
-from client.terminal.recordscreen import RecordApp, RecordScreen
+from client.terminal.recordscreen import RecordScreen
+from client.terminal.settings import Settings
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import Tile
 from tests.client.test_positions import a_match
@@ -107,7 +109,7 @@ def test_what_a_hidden_hand_drew_is_not_named(reader: Reader) -> None:
 
 async def test_the_screen_follows_keys_clicks_and_the_wheel() -> None:
     study = a_match(1).study
-    app = RecordApp(study)
+    app = record_app(study, Settings())
     async with app.run_test(size=(80, 24)) as pilot:
         screen = app.screen
         assert isinstance(screen, RecordScreen)

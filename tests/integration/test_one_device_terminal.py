@@ -173,9 +173,17 @@ def page_of(text: str) -> str:
 
 
 def typed_answer(text: str) -> list[str]:
-    """The line that answers a page."""
+    """The line that answers a page: the smallest tile, or the least bid where one can be made."""
     asks_to_press = ("Pass the device", "Both ready", "The round is over")
-    return ["enter"] if any(words in text for words in asks_to_press) else ["1", "enter"]
+    if any(words in text for words in asks_to_press):
+        return ["enter"]
+    choices = re.findall(r"^ +(\d+)  (.*)$", text, re.MULTILINE)
+    tiles = [(tiles_on([words]), number) for number, words in choices if words.startswith("play")]
+    if tiles:
+        return [min(tiles, key=lambda pair: pair[0])[1], "enter"]
+    bids = [number for number, words in choices if words.startswith("bid")]
+    accepts = any(words.startswith("accept") for _, words in choices)
+    return [bids[0] if bids and not accepts else "1", "enter"]
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["drawn", "plain"])
