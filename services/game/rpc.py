@@ -329,8 +329,10 @@ def record_of(story: Story, log: list[matches.LogRow]) -> str:
     header = {
         "match_id": row.match_id,
         "players": {"north": row.north.player_id, "south": row.south.player_id},
+        "names": {"north": row.north.name, "south": row.south.name},
         "rated": row.rated,
         "started_at": row.created_at.isoformat(),
+        "ended_at": log[-1].at.isoformat(),
     }
     return "".join(f"{line}\n" for line in record_lines(first_state(row), events, header))
 

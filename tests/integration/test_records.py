@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from client.bots.player import play as sit
 from client.errors import from_rpc
 from client.session import RATED
 from engine.command import Bid, Decline, Resign
+from engine.event import TurnTimed
 from engine.playback import play_back
 from engine.record import read_record
 from engine.seats import NORTH, SEATS, SOUTH, BySeat
@@ -24,6 +26,7 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import deal, play
 from tests.integration.test_one_device import play_both_seats
+from tests.recomputed import Recomputed
 from tests.seats import Sitting, Table, eventually, scripted
 from tests.stack import Player, Stack, time_control
 
@@ -31,8 +34,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def record(made: Stack, match_id: str, reader: Player | None = None) -> str:
-    """The record of a match."""
-    metadata = (reader or made.spectator()).metadata
+    """The record of a match, by default as south asks for it."""
+    south = (await made.row(match_id)).south.player_id
+    metadata = (reader or Player(south, made.token(south))).metadata
     answer = await made.matches().GetRecord(pb.GetRecordRequest(match_id=match_id), metadata=metadata)
     return answer.record
 
@@ -59,7 +63,8 @@ async def check_record(made: Stack, match_id: str, folder: Path) -> None:
     answers = [json.loads(line) for line in output.splitlines()]
     assert len(answers) == len(text.splitlines())
     assert all(answer["accepted"] for answer in answers)
-    truth = (await made.truth(match_id)).states[-1]
+    told = await made.truth(match_id)
+    truth = told.states[-1]
     assert truth.outcome is not None
     *_, last = play_back(read_record(text.encode()))
     assert (last.state.balances, last.state.hands, last.state.boneyard) == (
@@ -72,7 +77,17 @@ async def check_record(made: Stack, match_id: str, folder: Path) -> None:
     row = await made.row(match_id)
     assert head["match_id"] == match_id
     assert head["players"] == {"north": row.north.player_id, "south": row.south.player_id}
+    assert head["names"] == {"north": row.north.name, "south": row.south.name}
+    ended_at = await made.pool.fetchval("select max(at) from match_log where match_id = $1", match_id)
+    begun, over = (datetime.fromisoformat(head[key]) for key in ("started_at", "ended_at"))
+    assert begun == row.created_at < over == ended_at
     assert head["outcome"]["cause"] == truth.outcome.cause.value
+    # And without the engine: balances and banks follow from the record alone.
+    found = Recomputed(text)
+    assert found.balances == {"north": truth.balances.north, "south": truth.balances.south}
+    assert found.winner == truth.outcome.winner
+    if any(isinstance(event, TurnTimed) for event in told.events):
+        assert found.banks_ns == {"north": truth.banks.north, "south": truth.banks.south}
 
 
 async def test_a_rated_match_from_the_seek_to_the_new_ratings(shared: Stack, tmp_path: Path) -> None:
@@ -101,6 +116,7 @@ async def test_a_rated_match_from_the_seek_to_the_new_ratings(shared: Stack, tmp
     assert (stored["winner"], stored["cause"]) == (outcome.winner, outcome.cause)
     assert {stored["north_balance"], stored["south_balance"]} == {0, 300}
     await check_record(shared, match_id, tmp_path)
+    assert await record(shared, match_id, shared.spectator()) == await record(shared, match_id)
 
     async def decided() -> bool:
         return bool(
@@ -208,6 +224,25 @@ async def test_a_live_match_has_no_record(shared: Stack) -> None:
     await table.do(Decline(SOUTH))
     await table.do(Resign(NORTH))
     assert await record(shared, table.match_id)
+
+
+async def test_an_unrated_record_is_for_those_who_played_it(shared: Stack) -> None:
+    """Both players, and on one device the one who holds both seats; everybody else is refused and told why."""
+    table = await Table.create(shared)
+    await table.do(Resign(NORTH))
+    device = await Table.on_one_device(shared, start=False, start_limit_ms=1)
+    await device.until_over()
+    for match_id, players in (
+        (table.match_id, (table.players.north, table.players.south)),
+        (device.match_id, (device.players.north,)),
+    ):
+        texts = {await record(shared, match_id, player) for player in players}
+        assert len(texts) == 1
+        with pytest.raises(grpc.aio.AioRpcError) as private:
+            await record(shared, match_id, shared.spectator())
+        error = from_rpc(private.value)
+        assert (error.code, error.reason) == (grpc.StatusCode.PERMISSION_DENIED, "RECORD_PRIVATE")
+        assert error.message == "the match was not rated: only those who played it may have its record"
 
 
 async def test_the_commitment_told_in_time_is_the_one_of_the_record(shared: Stack, tmp_path: Path) -> None:
