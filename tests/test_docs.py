@@ -57,7 +57,19 @@ TIME = "docs/time.md"
 LADDER = "docs/ladder.md"
 MATCHMAKING = "docs/matchmaking.md"
 BOTS = "docs/bots.md"
-PAGES = (README, "CHANGELOG.md", API, ARCHITECTURE, OPERATIONS, TIME, LADDER, MATCHMAKING, "docs/clients.md", BOTS)
+PAGES = (
+    README,
+    "CHANGELOG.md",
+    API,
+    ARCHITECTURE,
+    OPERATIONS,
+    TIME,
+    LADDER,
+    MATCHMAKING,
+    "docs/clients.md",
+    BOTS,
+    "docs/records.md",
+)
 PROTOS = ROOT / "protos" / "spectacularbid"
 
 Rows = list[list[str]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -18,8 +19,6 @@ from engine.seats import NORTH, SOUTH
 from tests.engine.randomplay import whole_match
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from client.positions import Study
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -112,6 +111,15 @@ def test_the_command_draws_a_line_of_a_file(tmp_path: Path) -> None:
     out = tmp_path / "last.svg"
     assert run("-", "--out", str(out), given=recorded().encode()) == (0, "", "")
     assert out.read_text("utf-8") == draw(study(), study().positions[-1])
+
+
+def test_the_picture_in_the_docs_is_drawn_from_the_record_beside_it() -> None:
+    """And that record is sound."""
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    example = docs / "example.jsonl"
+    status, svg, warnings = run(str(example), "--at", "110")
+    assert (status, warnings) == (0, "")
+    assert svg == (docs / "position.svg").read_text("utf-8")
 
 
 def test_what_cannot_be_drawn_is_said_in_one_line(tmp_path: Path) -> None:
