@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -73,7 +73,7 @@ def record(
     if what == "-" or Path(what).is_file():
         if out is not None:
             raise typer.BadParameter("a record that is a file already is not written to another")
-        show(_studied(sys.stdin.buffer.read() if what == "-" else Path(what).read_bytes()))
+        show(_studied(_bytes(what)))
         return
     if "/" in what or "." in what:
         raise typer.BadParameter(f"there is no file {what}")
@@ -84,16 +84,30 @@ def record(
 
     with_client(work, server, game, name, state)
     if out is not None:
-        out.write_text(found[0], "utf-8")
+        try:
+            out.write_text(found[0], "utf-8")
+        except OSError as error:
+            _fail(str(error))
     elif plain or sys.stdout.isatty():
         show(_studied(found[0].encode()))
     else:
         sys.stdout.write(found[0])
 
 
+def _bytes(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        _fail(str(error))
+
+
 def _studied(data: bytes) -> Study:
     try:
         return read(data)
     except MalformedRecordError as error:
-        sys.stderr.write(f"error: no match record: {error}\n")
-        raise typer.Exit(2) from None
+        _fail(f"no match record: {error}")
+
+
+def _fail(what: str) -> NoReturn:
+    sys.stderr.write(f"error: {what}\n")
+    raise typer.Exit(2)

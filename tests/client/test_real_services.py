@@ -231,7 +231,8 @@ async def run_client(services: Stack, *arguments: str, typed: str = "") -> tuple
     """`python -m client` as a user runs it: exit status, what it said, what it complained about."""
     options = ("--server", services.address("matchmaking"), "--game", services.address("game"))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "client", *arguments, *options, "--state", str(services.folder / "me.json")),
+        *(sys.executable, "-m", "client"),
+        *(*arguments[:1], "--state", str(services.folder / "me.json"), *options, *arguments[1:]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -270,6 +271,12 @@ async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record
     status, record, _ = await run_client(services, "record", finished.match_id)
     assert status == 0
     assert checked(record) == []
+    file = services.folder / "match.jsonl"
+    assert await run_client(services, "record", finished.match_id, "--out", str(file)) == (0, "", "")
+    assert file.read_text("utf-8") == record
+    nowhere = str(file / "in-a-file")
+    status, said, complained = await run_client(services, "record", finished.match_id, "--out", nowhere)
+    assert (status, said, len(complained.splitlines())) == (2, "", 1)
     status, _, complained = await run_client(services, "record", "no match")
     assert status == 1
     assert complained.startswith("error: ")
@@ -279,7 +286,7 @@ async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record
 async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> None:
     async with Thinker() as thinker, house_bot(services, "greedy", thinker):
         # Nonsense is asked again; then always the first of the list; at last the match is given up.
-        typed = "x\n0\n" + 20 * "1\n" + "r\n"
+        typed = "x\n0\n" + 6 * "1\n" + "r\n"
         status, said, complained = await run_client(
             services, "play", "--bot", "greedy", "--name", "Gus", typed=typed
         )
@@ -287,3 +294,13 @@ async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> 
     assert "Your tiles: [" in said
     assert "please." in said
     assert "wins: Gus resigned" in said
+    (unrated,) = await services.pool.fetch("select match_id from match where not rated")
+    status, said, complained = await run_client(services, "record", str(unrated["match_id"]))
+    assert (status, checked(said), complained) == (0, [], "")
+    stranger = ("record", str(unrated["match_id"]), "--state", str(services.folder / "stranger.json"))
+    status, said, complained = await run_client(services, *stranger)
+    assert (status, said) == (1, "")
+    assert (
+        complained
+        == "error: RECORD_PRIVATE: the match was not rated: only those who played it may have its record\n"
+    )
