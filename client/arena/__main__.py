@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from client.arena.match import Contestant, Played, play_pair
-from client.arena.tally import PAIRS_MIN, Tally, thinking_ms
+from client.arena.pairs import pairs
+from client.arena.tally import Tally, thinking_ms
 from client.bots.levels import LEVELS
-from client.bots.search import deals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DEALS: Final = 100
 """Deals a move of a bot that searches looks at, unless told otherwise."""
@@ -29,32 +22,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False)
 
 
-def played(one: str, other: str, seed: int, looked: int, pair: int) -> tuple[Played, Played]:
-    """One pair; what a worker process does."""
-    budget = deals(looked)
-    return play_pair(
-        Contestant(LEVELS[one].choose, budget), Contestant(LEVELS[other].choose, budget), seed=seed, pair=pair
-    )
-
-
-def pairs(
-    one: str, other: str, *, seed: int, looked: int, count: int, jobs: int
-) -> Iterator[tuple[Played, Played]]:
-    """The pairs in order, the same ones whatever the number of processes."""
-    work = partial(played, one, other, seed, looked)
-    if jobs == 1:
-        yield from map(work, range(count))
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as workers:
-        yield from workers.map(work, range(count))
-
-
 @app.command(help=__doc__)
 def arena(
     one: Annotated[str, typer.Argument(help=f"A bot: {', '.join(LEVELS)}.")],
     other: Annotated[str, typer.Argument(help="The bot it plays against.")],
     *,
-    matches: Annotated[int, typer.Option(min=2 * PAIRS_MIN, help="How many; two share their deals.")] = 200,
+    matches: Annotated[int, typer.Option(min=2, help="How many; two share their deals.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the deals and of the bots' random numbers.")] = 1,
     looked: Annotated[
         int, typer.Option("--deals", min=1, help="Hidden deals a move of a bot that searches looks at.")
@@ -77,7 +50,8 @@ def arena(
             progress.update(task, advance=1, rate=f"{tally.rate:.1%}")
     console.print(_result(one, other, tally))
     console.print(
-        f"seed {seed}, {looked} deals a move; 95 % confidence interval (normal) with the {len(tally.scores)} pairs as units",
+        f"{tally.matches} matches of {tally.rounds_a_match:.1f} rounds, seed {seed}, {looked} deals a move; "
+        f"95 % confidence interval with the {len(tally.scores)} pairs as units",
         soft_wrap=True,
     )
 
@@ -97,29 +71,21 @@ def _progress(where: Console) -> Progress:
 
 def _result(one: str, other: str, tally: Tally) -> Table:
     low, high = tally.interval
-    table = Table("bot", "wins", "win rate", "interval", "points a round", "ms a move", "longest")
-    for name, won, rate, bounds, points, efforts in (
-        (one, tally.wins, tally.rate, (low, high), tally.points_a_round, tally.one),
-        (
-            other,
-            tally.matches - tally.wins,
-            1 - tally.rate,
-            (1 - high, 1 - low),
-            -tally.points_a_round,
-            tally.other,
-        ),
+    table = Table("bot", "wins", "win rate", "95 %", "points/round", "ms/move", "most ms")
+    for name, won, bounds, points, efforts in (
+        (one, tally.wins, (low, high), tally.points_a_round, tally.one),
+        (other, tally.matches - tally.wins, (1 - high, 1 - low), -tally.points_a_round, tally.other),
     ):
         mean_ms, longest_ms = thinking_ms(efforts)
         table.add_row(
             name,
-            f"{won} of {tally.matches}",
-            f"{rate:.1%}",
-            f"{bounds[0]:.1%} to {bounds[1]:.1%}",
+            str(won),
+            f"{won / tally.matches:.1%}",
+            f"{bounds[0]:.1%}-{bounds[1]:.1%}",
             f"{points:+.1f}",
-            f"{mean_ms:.1f}",
+            f"{mean_ms:.2f}",
             f"{longest_ms:.0f}",
         )
-    table.caption = f"{tally.rounds_a_match:.1f} rounds a match"
     return table
 
 

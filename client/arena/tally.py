@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from client.arena.match import Effort, Played
 
 _NORMAL_95: Final = 1.96
-PAIRS_MIN: Final = 2
-"""Fewer have no interval."""
+_ADDED: Final = (1.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -55,11 +54,13 @@ class Tally:
     def interval(self) -> tuple[float, float]:
         """The 95 % confidence interval of the rate.
 
-        A normal one around the mean of the pairs: the two matches of a pair share their deals, so they are no
-        independent witnesses, but pairs are.
+        The units are pairs: the two matches of a pair share their deals, so they are no independent witnesses. It is
+        the normal one after two won and two lost pairs are added (Agresti and Coull), so that it does not claim to be
+        certain where every pair was won.
         """
-        half = _NORMAL_95 * stdev(self.scores) / sqrt(len(self.scores))
-        return max(0.0, self.rate - half), min(1.0, self.rate + half)
+        scores = [*self.scores, *_ADDED]
+        half = _NORMAL_95 * stdev(scores) / sqrt(len(scores))
+        return max(0.0, mean(scores) - half), min(1.0, mean(scores) + half)
 
     @property
     def points_a_round(self) -> float:

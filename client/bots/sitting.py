@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.command import Command
     from spectacularbid.match.v1.event_pb2 import MatchEvent
 
-THINK_SECONDS: Final = 0.5
+THINK_SECONDS: Final = 0.2
 """How long a bot that searches thinks about a move, when nobody else has it think."""
 _DELAY_KEPT_SECONDS: Final = 3.0
 # Of the delay, for the way to the service and for whatever else may be slow: a bot never spends its bank.

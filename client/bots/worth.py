@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from engine.points import TOTAL
 
-JOCKEY_POINTS: Final = 5
-"""How many points it is worth to be the jockey of the next round."""
+JOCKEY_POINTS: Final = 6
+"""How many points it is worth to be the jockey of the next round: 6.2 ± 2.3 in 400 rounds between two strong bots."""
 
 
 class Worth(NamedTuple):
