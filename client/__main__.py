@@ -10,6 +10,7 @@ from rich.console import Console
 
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
 from client.ladder import LEGEND, history_table, ladder_table
+from client.menucommand import start
 from client.playcommand import play, seek, watch
 from client.recordcommand import record
 from client.rulescommand import rules
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from client.session import Client
     from spectacularbid.ladder.v1.ladder_service_pb2 import Standing
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, soft_wrap=True)
 
 _IDS_WIDTH = 130
 
+app.callback(invoke_without_command=True)(start)
 app.command()(play)
 app.command()(watch)
 app.command()(record)

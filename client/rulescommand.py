@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from client.commandline import SERVER, Server
+from client.look import Plain, drawn
 from client.rules import Help, ask
 from client.rulespage import page
 from engine.rules.book import matching
@@ -27,14 +28,22 @@ def rules(
             metavar="CHAPTER", help="A chapter (3), a rule (3.5), or words; by default everything."
         ),
     ] = "",
+    *,
     language: Annotated[
         str, typer.Option(help="en, hi or ja; by default the language of your terminal, else English.")
     ] = "",
+    plain: Plain = False,
     server: Server = SERVER,
 ) -> None:
     """The rules of the game, in English, Hindi or Japanese. Needs no account, and stops no clock."""
     wanted = language or language_of(os.environ)
     try:
+        if drawn(plain=plain) and not part:
+            # Only here: who wants plain text need not load the screens.
+            from client.terminal.app import rules_app
+
+            rules_app(server, wanted).run()
+            return
         found = asyncio.run(ask(server, wanted))
         console = Console(highlight=False, soft_wrap=True)
         lines = page(found.book, part, width=console.width)

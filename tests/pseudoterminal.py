@@ -84,7 +84,10 @@ class Terminal:
     @property
     def text(self) -> str:
         """The screen's rows, without blanks at their ends."""
-        return "\n".join(row.rstrip() for row in self.screen.display)
+        # Not `screen.display`, which fails on a wide character that is half written over.
+        columns, rows = range(self.screen.columns), range(self.screen.lines)
+        cells = self.screen.buffer
+        return "\n".join("".join(cells[row][column].data for column in columns).rstrip() for row in rows)
 
     def press(self, *keys: str) -> None:
         """Type keys: names of `KEYS`, or characters as they are."""

@@ -8,7 +8,9 @@ from textual.app import App
 
 from client.session import MatchHandle
 from client.terminal.devicescreen import DeviceScreen
+from client.terminal.menuscreen import MenuScreen
 from client.terminal.recordscreen import RecordScreen
+from client.terminal.rulesscreen import RulesScreen
 from client.terminal.seekscreen import SeekScreen
 from client.terminal.settings import Settings
 from client.terminal.tablescreen import TableScreen
@@ -77,6 +79,17 @@ def device_app(client: Client, match: MatchHandle, names: BySeat[str], settings:
 def record_app(study: Study, settings: Settings, shown: tuple[Seat, ...] = SEATS) -> TerminalApp:
     """Step through a record, at first with the hands of these seats."""
     return TerminalApp(lambda: RecordScreen(study, settings, shown=shown))
+
+
+def menu_app(settings: Settings) -> TerminalApp:
+    """The start menu; ends with the key of what was chosen."""
+    return TerminalApp(lambda: MenuScreen(settings))
+
+
+def rules_app(server: str, language: str) -> TerminalApp:
+    """The rules to scroll. ValueError for what is no language tag."""
+    screen = RulesScreen(server, language)
+    return TerminalApp(lambda: screen)
 
 
 def greeting(handle: MatchHandle) -> str:

@@ -1,0 +1,47 @@
+"""Without a command, before a terminal: the start menu, from which all the others are reached."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from client.look import drawn, settings
+
+if TYPE_CHECKING:
+    from client.terminal.menu import Item
+
+_BACK: Final = "Enter goes back to the menu, q ends. "
+
+
+def start(context: typer.Context) -> None:
+    """Spectacular Bid: play, watch, look at the ladder, step through matches, read the rules. Without a command: a menu."""
+    if context.invoked_subcommand is not None:
+        return
+    if not drawn(plain=False):
+        sys.stdout.write(f"{context.get_help()}\n")
+        raise typer.Exit(2 if not sys.stdin.isatty() else 0)
+    while (item := _chosen()) is not None:
+        words = list(item.command)
+        try:
+            if item.asks:
+                words.append(typer.prompt(item.asks))
+            # How a command ends does not end the menu; what it has to say about that, it says.
+            with contextlib.suppress(SystemExit):
+                context.command.main(words, prog_name=context.info_name)
+            if input(_BACK).strip().lower() == "q":
+                return
+        except (typer.Abort, EOFError, KeyboardInterrupt):
+            sys.stdout.write("\n")
+
+
+def _chosen() -> Item | None:
+    """What is chosen of the menu; None to end the program."""
+    # Only here: a command that is named need not load the screens.
+    from client.terminal.app import menu_app
+    from client.terminal.menu import ITEMS
+
+    key = menu_app(settings(None)).run()
+    return next((item for item in ITEMS if item.key == key and item.command), None)

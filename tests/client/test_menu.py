@@ -1,0 +1,69 @@
+"""The start menu: its keys, that everything on it exists, and the real program reached through it in a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client.__main__ import app
+from client.terminal.canvas import width_of
+from client.terminal.menu import ITEMS, Menu, draw_menu
+from engine.rules.book import load
+from tests.client.test_positions import a_match
+from tests.pseudoterminal import in_a_terminal
+
+
+def test_everything_on_the_menu_is_a_command() -> None:
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
+    assert {item.command[0] for item in ITEMS[:-1]} == commands - {"seek"}
+    assert len({item.key for item in ITEMS}) == len(ITEMS)
+
+
+def test_keys_choose_and_do() -> None:
+    menu, item = Menu().press("down")
+    assert (menu.place, item) == (1, None)
+    assert menu.press("up")[0] == Menu()
+    assert menu.press("enter")[1] == ITEMS[1]
+    assert Menu().press("t")[1] is next(item for item in ITEMS if item.command == ("table",))
+    assert Menu().press("escape")[1] is ITEMS[-1]
+    assert Menu().press("z") == (Menu(), None)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 45)])
+def test_the_whole_menu_is_on_the_screen_and_can_be_clicked(size: tuple[int, int]) -> None:
+    canvas = draw_menu(Menu(), *size)
+    text = canvas.text()
+    for item in ITEMS:
+        assert item.title in text
+        assert item.about in text
+        assert any(target.key == item.key for _, _, target in canvas.targets())
+    assert max(map(width_of, text.splitlines())) <= size[0]
+
+
+async def test_rules_and_a_record_are_read_from_the_menu_without_a_service(tmp_path: Path) -> None:
+    """The real program in a terminal: menu, rules in another language, a record stepped through, and out again."""
+    match = a_match(1)
+    file = tmp_path / "match.jsonl"
+    file.write_text("\n".join(match.lines), "utf-8")
+    nowhere = {"SPECTACULAR_BID_SERVER": "127.0.0.1:1", "XDG_CONFIG_HOME": str(tmp_path)}
+    async with in_a_terminal("client", env=nowhere) as terminal:
+        await terminal.shows("Step through a record")
+        terminal.press("u")
+        await terminal.shows(load("en").title)
+        terminal.press("l", "l")
+        await terminal.shows("スペクタキュラー・ビッド"[:4])
+        terminal.press("q")
+        await terminal.shows("Enter goes back")
+        terminal.press("enter")
+        await terminal.shows("Step through a record")
+        terminal.press("r")
+        await terminal.shows("Record (a file")
+        terminal.press(str(file), "enter")
+        await terminal.shows(f"line 1 of {len(match.lines)}")
+        terminal.press("pagedown", "right")
+        await terminal.shows("opens with [5|5]: counts 10")
+        terminal.press("q")
+        await terminal.shows("Enter goes back")
+        terminal.press("q", "enter")
+        assert await terminal.exit_status() == 0
