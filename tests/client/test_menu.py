@@ -10,7 +10,7 @@ from client.__main__ import app
 from client.terminal.canvas import width_of
 from client.terminal.menu import ITEMS, Menu, draw_menu
 from engine.rules.book import load
-from tests.client.test_positions import a_match
+from tests.client.recorded import a_match
 from tests.pseudoterminal import in_a_terminal
 
 

@@ -12,7 +12,7 @@ from client.terminal.recordscreen import RecordScreen
 from client.terminal.settings import Settings
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import Tile
-from tests.client.test_positions import a_match
+from tests.client.recorded import a_match
 
 LYING = re.compile(r"([0-6])\|([0-6])")
 
