@@ -142,10 +142,15 @@ class _Board:
         table, canvas = self._table, self._canvas
         kind = "same device" if table.same_device else "rated" if table.rated else "unrated"
         phase = f"round {table.round_no}" if table.round_no else "before the first round"
-        left = canvas.put(0, 0, f"Spectacular Bid  {phase}  {kind}", "title")
-        if self._scene.banner:
-            text = clipped(self._scene.banner, canvas.width - left - 2, self._glyphs.ellipsis)
-            canvas.put_right(canvas.width, 0, text, "notice")
+        title, banner = f"Spectacular Bid  {phase}  {kind}", self._scene.banner
+        room = canvas.width - width_of(banner) - 2
+        # What the banner says matters more than the title.
+        if room >= width_of(title) or not banner:
+            canvas.put(0, 0, title, "title")
+        elif room >= width_of(phase):
+            canvas.put(0, 0, phase, "title")
+        if banner:
+            canvas.put_right(canvas.width, 0, clipped(banner, canvas.width, self._glyphs.ellipsis), "notice")
 
     def _seat(self, row: int, seat: Seat) -> None:
         """One seat: whose turn, name, points and chips, tiles, clock."""

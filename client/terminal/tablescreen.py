@@ -13,6 +13,7 @@ from client.errors import CallError, ClientError, Refused
 from client.match import MatchStream
 from client.terminal.canvas import Canvas
 from client.terminal.desk import Desk
+from client.terminal.refusals import why_refused
 from client.terminal.settings import Settings
 from client.terminal.story import lines
 from client.terminal.view import CanvasView
@@ -188,7 +189,7 @@ class TableScreen(Screen[str]):
         try:
             await match.submit(command, decision_id=decision_id)
         except Refused as refusal:
-            self._says(f"Refused (rule {refusal.rule}): {refusal.message}", "bad")
+            self._says(f"Refused: {why_refused(refusal)}", "bad")
         except ClientError as error:
             self._says(f"Not carried out: {error}", "bad")
         else:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import grpc
 import pytest
 
+from client.errors import Refused, call_error
 from client.table import TableState
 from client.terminal.board import Scene, draw
+from client.terminal.canvas import width_of
 from client.terminal.desk import Desk
+from client.terminal.refusals import why_refused
 from client.terminal.selection import NOTHING, Selection, click, press
 from client.terminal.settings import Settings
 from engine.command import Accept, Bid, Command, Decline, Draw, Pass, Play, Resign, Start
@@ -225,3 +229,13 @@ def test_a_forced_pass_and_draw_are_sent_when_the_player_wants_it() -> None:
     assert Desk(table).automatic(Settings(auto_draw=True)) is None
     assert Desk(replace(desks[0].table, seat=None)).automatic(Settings()) is None
     assert SOUTH is NORTH.opponent
+
+
+def test_every_refusal_has_a_sentence_and_its_rule() -> None:
+    for refusal in Refusal:
+        error = call_error(
+            grpc.StatusCode.FAILED_PRECONDITION, refusal.value, "text", metadata={"rule": refusal.rule}
+        )
+        assert isinstance(error, Refused)
+        assert f"(rule {refusal.rule})." in why_refused(error)
+        assert width_of(f"Refused: {why_refused(error)}") <= 2 * 80

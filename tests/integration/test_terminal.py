@@ -26,6 +26,7 @@ from engine.tiles import DOUBLE_SIX, Tile
 from services.common.auth import house_bot_id
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
+from tests.proxy import Proxy, Way
 from tests.pseudoterminal import Terminal, in_a_terminal
 from tests.seats import new_id, scripted
 from tests.stack import Player, Stack
@@ -110,6 +111,8 @@ def state_of(text: str) -> tuple[str, ...]:
 def answer(text: str) -> str:
     """The key that answers, one step at a time."""
     asked = question(text)
+    if "fits nowhere" in asked:
+        return "right"
     if "choose an end" in asked:
         return "tab"
     if "Auction" in asked and "you pay" not in text:
@@ -117,12 +120,35 @@ def answer(text: str) -> str:
     return "enter"
 
 
+def unfitting(text: str) -> str:
+    """The number of a tile that is not marked as one that can be placed; empty when there is none."""
+    rows = text.split("\n")
+    numbers = next((rows[y + 1] for y, row in enumerate(rows[:-1]) if _HAND_ROW.match(row)), "")
+    return next(iter(re.findall(r"(\d)(?!\*)(?:\s|$)", numbers)), "")
+
+
+async def be_refused(terminal: Terminal) -> None:
+    """Try to place a tile that fits nowhere: the service says why, by which rule, and nothing has changed."""
+    before = terminal.text.split("\n")
+    terminal.press(unfitting(terminal.text))
+    await terminal.shows("fits nowhere")
+    terminal.press("enter")
+    text = await terminal.shows("Refused: the tile does not show the value of that end (rule 3.1).")
+    after = text.split("\n")
+    assert (after[1][:60], after[2:17]) == (before[1][:60], before[2:17])
+
+
 async def play_on(terminal: Terminal) -> str:
-    """Answer every question to the end of the match; the last screen."""
+    """Answer every question to the end of the match, one of them wrongly at first; the last screen."""
+    refused = False
     while True:
         text = await terminal.until(lambda text: question(text) != "")
         if "You won" in text or "You lost" in text:
+            assert refused, "no hand had a tile that did not fit"
             return text
+        if not refused and "choose a tile, then" in text and unfitting(text):
+            refused = True
+            await be_refused(terminal)
         before = state_of(text)
         terminal.press(answer(text))
         await terminal.until(lambda text: state_of(text) != before)  # noqa: B023
@@ -146,7 +172,6 @@ async def test_a_whole_match_against_a_house_bot_by_keys_alone(
         terminal.press("right", "right", "enter")  # 20: five more than the least
         await terminal.until(lambda text: "choose any tile" in text or "or raise" in text)
         last = await play_on(terminal)
-        assert "Refused" not in last
         terminal.press("q")
         assert await terminal.exit_status() == 0
     outcome = await shared.outcome(match_id)
@@ -164,3 +189,37 @@ async def test_a_whole_match_against_a_house_bot_by_keys_alone(
                 own[number].add(tile)
     assert sight.tiles == own
     assert sight.screens > 20
+
+
+def way_to(shared: Stack, name: str) -> Proxy:
+    """A way to a process that can be cut."""
+    host, port = shared.address(name).split(":")
+    return Proxy(host, int(port))
+
+
+async def test_a_lost_connection_is_said_and_comes_back_by_itself(
+    shared: Stack, bot: None, tmp_path: Path
+) -> None:
+    """What the clocks show meanwhile is marked as unknown; what is pressed meanwhile arrives."""
+    _, match_id, options = await seated(shared, tmp_path)
+    async with way_to(shared, "game") as game, way_to(shared, "matchmaking") as matchmaking:
+        state = Path(options[-1])
+        state.write_text(state.read_text().replace(shared.address("matchmaking"), matchmaking.address))
+        options = ["--server", matchmaking.address, "--game", game.address, "--state", str(state)]
+        async with in_a_terminal("client", "watch", match_id, *options) as terminal:
+            await terminal.shows("Press Enter to start")
+            for proxy in (matchmaking, game):
+                proxy.hold(*Way)
+                proxy.cut()
+            await terminal.shows("Connection lost")
+            assert terminal.text.count("bank ?") == 2
+            terminal.press("enter")
+            await terminal.shows("your move waits")
+            for proxy in (matchmaking, game):
+                proxy.release(*Way)
+            await terminal.shows("Auction. You are the challenger")
+            assert "Connection lost" not in terminal.text
+            terminal.press("R")
+            await terminal.shows("Resign?")
+            terminal.press("y")
+            await terminal.shows("You lost: you have resigned.")
