@@ -9,16 +9,14 @@ import asyncio
 import contextlib
 import sys
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from client.bots.account import minutes, verdict
 from client.errors import CallError
-from client.handover import Device, Stage, public
+from client.handover import Device, Stage
 from client.hotseat import options, picture
-from client.match import News
 from client.session import MatchHandle
-from client.terminal import story
+from client.terminal.sharedtable import heard
 from client.wire import player_from_pb
 from client.words import Pauses
 from engine.command import Resign
@@ -139,12 +137,9 @@ class _Pages:
         async for news in self._match:
             before = self._device.stage
             self._device = self._device.told(news.table)
-            # Told with the names at this table, and as a spectator hears it: it stays after the hand is gone.
-            named = replace(self._seen(), seat=None, same_device=False)
-            events = tuple(public(event) for event in news.events)
             if before is Stage.HAND_OVER and self._device.stage is Stage.TURN:
                 self._told.clear()
-            self._told += pauses.lines(news) + story.lines(News(named, events, news.snapshot))
+            self._told += pauses.lines(news) + list(heard(self._device, news))
             if before is Stage.TURN and self._device.stage is not Stage.TURN:
                 self._leaving, self._notice = False, ""
             self._heard.set()

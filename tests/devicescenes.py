@@ -6,14 +6,13 @@ import json
 import random
 from typing import TYPE_CHECKING
 
-from client.handover import Device, Stage, names_of, public
+from client.handover import Device, Stage, names_of
 from client.hotseat import options
 from client.match import News
 from client.positions import read
-from client.terminal import story as words
 from client.terminal.menu import Menu, draw_menu
 from client.terminal.reading import Reader, draw_reader
-from client.terminal.sharedtable import SharedTable, draw_shared
+from client.terminal.sharedtable import SharedTable, draw_shared, heard
 from services.game.story import Audience
 from tests.client.recorded import HEADER, a_match
 from tests.client.tables import carry_out, new_story, news, told
@@ -49,10 +48,8 @@ def shared_table(turns: int = _TURNS) -> SharedTable:
             assert carry_out(match, command, rng) is None
         message = news(match, Audience.DEVICE, table.sequence)
         table = told(table, message)
-        seen = shared.device.told(table).shown
-        assert seen is not None
-        heard = News(seen, tuple(map(public, message.events)), snapshot=False)
-        shared = shared.told(table, tuple(words.lines(heard)))
+        lines = heard(shared.device, News(table, tuple(message.events), snapshot=False))
+        shared = shared.told(table, lines)
     return shared
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
 from client.bots.account import verdict
 from client.errors import CallError, ClientError
-from client.handover import Device, public
-from client.match import News
-from client.terminal import story
+from client.handover import Device
 from client.terminal.manual import draw_help
 from client.terminal.settings import Settings
-from client.terminal.sharedtable import SharedTable, draw_shared
+from client.terminal.sharedtable import SharedTable, draw_shared, heard
 from client.terminal.view import CanvasView
 from client.words import Pauses
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from client.match import MatchStream
+    from client.match import MatchStream, News
     from client.session import Client, MatchHandle
     from client.terminal.canvas import Canvas
     from client.terminal.sharedtable import Pressing
@@ -81,12 +78,7 @@ class DeviceScreen(Screen[str]):
             self.dismiss(f"error: {error}")
 
     def _hear(self, news: News, pauses: Pauses) -> None:
-        # Told as a spectator hears it, by the names at this table: it stays on the screen after the hand is gone.
-        shown = self.table.device.told(news.table).shown
-        assert shown is not None, "news come with a table"
-        named = replace(shown, seat=None, hand=(), same_device=False)
-        events = tuple(public(event) for event in news.events)
-        lines = (*pauses.lines(news), *story.lines(News(named, events, news.snapshot)))
+        lines = (*pauses.lines(news), *heard(self.table.device, news))
         self.table = self.table.told(news.table, lines)
         self._view.repaint()
 

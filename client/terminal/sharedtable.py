@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from client.handover import Device, Stage
+from client.handover import Device, Stage, public
+from client.match import News
+from client.terminal import story
 from client.terminal.board import Scene, board_width, draw
 from client.terminal.canvas import Canvas, Target
 from client.terminal.selection import NOTHING, Selection, click, press
@@ -165,6 +167,14 @@ _GO: Final = {
     Stage.HAND_OVER: ("enter", "r", "R"),
     Stage.WAITING: (),
 }
+
+
+def heard(device: Device, news: News) -> tuple[str, ...]:
+    """News in words, as a spectator hears them, by the names at this table: they stay on the screen after a hand is gone."""
+    shown = device.told(news.table).shown
+    assert shown is not None, "news come with a table"
+    events = tuple(public(event) for event in news.events)
+    return tuple(story.lines(News(replace(shown, seat=None, hand=()), events, news.snapshot)))
 
 
 def draw_shared(

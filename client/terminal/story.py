@@ -20,10 +20,10 @@ _REASONS: Final = {"score": "for the count", "auction": "for the opening", "bloc
 
 
 def who(table: TableState, seat: Seat) -> str:
-    """A seat as the one who looks on calls it: `You`, or the player's name; on one device the seat as well."""
+    """A seat as the one who looks on calls it: `You`, the player's name, or the seat where both have the same."""
     if table.seat is seat:
         return "You"
-    if table.same_device or table.players.north.name == table.players.south.name:
+    if table.players.north.name == table.players.south.name:
         return str(seat).capitalize()
     return table.players[seat].name
 
