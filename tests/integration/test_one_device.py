@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import grpc
 import pytest
 
 from client.errors import CallError
 from engine.command import Bid, Continue, Decline, Resign, Reveal, Start
-from engine.event import Revealed
+from engine.event import Revealed, TurnTimed
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import tile_set
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -74,6 +75,28 @@ async def test_no_time_passes_before_a_reveal(shared: Stack) -> None:
     await table.until_over()
     view = await table.view(NORTH)
     assert (view.outcome.cause, view.outcome.winner) == (table_pb2.CAUSE_TIME, table_pb2.SEAT_SOUTH)
+
+
+async def test_the_clocks_stand_still_while_the_device_is_handed_over(shared: Stack) -> None:
+    """Rule 6.5, between two turns: with a delay of 1 ms each moment of a turn is charged, and none of the time in which the
+    device goes from one to the other. Both figures are of this machine's clock."""
+    table = await Table.on_one_device(shared, deals=scripted(DEAL), time_control=time_control(60_000, 1))
+    await table.do(Reveal(NORTH))
+    await table.do(play(NORTH, "6|6"))
+    before = (await table.view(NORTH)).prompt.clock
+    await asyncio.sleep(0.5)  # what is tested is that time does nothing
+    after = (await table.view(NORTH)).prompt.clock
+    assert (after.running, before.running) == (table_pb2.SEAT_UNSPECIFIED, table_pb2.SEAT_UNSPECIFIED)
+    assert (after.north_bank_ms, after.south_bank_ms) == (before.north_bank_ms, 60_000)
+    revealing = time.monotonic_ns()
+    await table.do(Reveal(SOUTH))
+    await table.do(play(SOUTH, "0|6", "6|6 line_a"))
+    took = time.monotonic_ns() - revealing
+    timed = [event for event in await shared.events(table.match_id) if isinstance(event, TurnTimed)]
+    assert [event.seat for event in timed] == [NORTH, SOUTH]
+    assert 0 < timed[-1].elapsed_ns <= took
+    await table.do(Reveal(NORTH))
+    await table.do(Resign(NORTH))
 
 
 async def test_the_seat_must_be_named_and_belongs_to_the_device(shared: Stack) -> None:
