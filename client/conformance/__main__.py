@@ -14,6 +14,7 @@ from client.conformance import report
 from client.conformance.bench import Bench
 from client.conformance.catalogue import chosen
 from client.conformance.check import Result, run_checks
+from client.errors import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def conformance(
 ) -> None:
     """Run the checks and print one line each: passed, failed or skipped, with the reason.
 
-    Exit status 0 when nothing failed. Makes guests and matches of its own and leaves a few guests on the ladder: point it
+    Exit status 0 when nothing failed, 1 when something did, 2 when nobody answers. Makes guests and matches of its own and leaves a few guests on the ladder: point it
     at a stack where nobody plays. Without the test configuration, what needs it is skipped.
     """
     try:
@@ -66,7 +67,11 @@ def conformance(
     credentials = None
     if tls:
         credentials = grpc.ssl_channel_credentials(authority.read_bytes() if authority else None)
-    results = asyncio.run(_run(checks, server, game or None, credentials))
+    try:
+        results = asyncio.run(_run(checks, server, game or None, credentials))
+    except UnreachableError as error:
+        print(f"error: nobody answers at {server}: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
     print("\n".join(report.lines(results)))
     raise typer.Exit(report.status(results))
 
@@ -86,6 +91,7 @@ async def _run(
             )
 
     async with Bench(server, game, credentials) as bench:
+        await bench.answers()
         return await run_checks(checks, bench, told)
 
 

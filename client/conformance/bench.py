@@ -35,6 +35,8 @@ CALL_SECONDS: Final = 20.0
 """How long one attempt of a call may take, and the next message of a stream that owes one."""
 PATIENCE_SECONDS: Final = 30.0
 """How long a call that is answered with UNAVAILABLE is repeated."""
+_FIRST_PATIENCE_SECONDS: Final = 5.0
+"""The same for the very first call: whoever mistyped the address wants to hear it soon."""
 CASUAL: Final = matchmaking_service_pb2.POOL_CASUAL
 
 
@@ -83,15 +85,18 @@ class Bench:
 
     def channel(self, address: str) -> grpc.aio.Channel:
         """One connection to an address, shared by all checks."""
-        if address not in self._channels:
+        return self._connected(address, address)
+
+    def _connected(self, name: str, address: str, *more: tuple[str, int]) -> grpc.aio.Channel:
+        if name not in self._channels:
             # Repeats are a check's own business: a channel that repeats by itself would hide what it is to see.
-            options = [("grpc.enable_retries", 0), ("grpc.max_reconnect_backoff_ms", 1000)]
-            self._channels[address] = (
+            options = [("grpc.enable_retries", 0), ("grpc.max_reconnect_backoff_ms", 1000), *more]
+            self._channels[name] = (
                 grpc.aio.insecure_channel(address, options)
                 if self._credentials is None
                 else grpc.aio.secure_channel(address, self._credentials, options)
             )
-        return self._channels[address]
+        return self._channels[name]
 
     @property
     def seeks(self) -> MatchmakingServiceStub:
@@ -111,6 +116,24 @@ class Bench:
     def matches(self, address: str) -> MatchServiceStub:
         """The game process at an address."""
         return MatchServiceStub(self.channel(address))
+
+    def slow_matches(self, address: str) -> MatchServiceStub:
+        """The same over a connection of its own that takes next to nothing which is not read."""
+        return MatchServiceStub(
+            self._connected(
+                f"{address} slowly",
+                address,
+                ("grpc.http2.lookahead_bytes", 1024),
+                ("grpc.http2.bdp_probe", 0),
+            )
+        )
+
+    async def answers(self) -> None:
+        """Find out whether there is anybody at all. Raises UnreachableError."""
+        stub = GuestServiceStub(self.channel(self.server))
+        with suppress(CallError):
+            request = guest_service_pb2.CreateGuestRequest()
+            await self.ask(stub.CreateGuest, request, None, patience_seconds=_FIRST_PATIENCE_SECONDS)
 
     async def game(self) -> str:
         """Where any game process answers."""

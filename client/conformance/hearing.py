@@ -93,12 +93,20 @@ class Watching:
     """A Watch stream. An async context manager: it is closed at the end."""
 
     def __init__(
-        self, bench: Bench, address: str, match_id: str, guest: Guest, resume_after: int = 0
+        self,
+        bench: Bench,
+        address: str,
+        match_id: str,
+        guest: Guest,
+        resume_after: int = 0,
+        *,
+        slow: bool = False,
     ) -> None:
         self.heard = Heard(resume_after, begun=resume_after > 0)
         self._table: Table | None = None
         request = pb.WatchRequest(match_id=match_id, resume_after=resume_after)
-        self._call = bench.matches(address).Watch(request, metadata=guest.metadata)
+        stub = bench.slow_matches(address) if slow else bench.matches(address)
+        self._call = stub.Watch(request, metadata=guest.metadata)
 
     @classmethod
     def of(cls, table: Table, viewer: Viewer, resume_after: int = 0) -> Self:

@@ -28,8 +28,13 @@ _PAGES_MAX: Final = 200
 _DECISION_SECONDS_MAX: Final = 30.0
 
 
-async def pages(call: Callable[[Any], Awaitable[Any]], request: Any, entries: str) -> list[Any]:
-    """Everything a list has, page by page. Raises BrokenError when a token goes nowhere."""
+async def pages(
+    call: Callable[[Any], Awaitable[Any]],
+    request: Any,
+    entries: str,
+    between: Callable[[], Awaitable[object]] | None = None,
+) -> list[Any]:
+    """Everything a list has, page by page; `between` happens behind the first. Raises BrokenError when it has no end."""
     found: list[Any] = []
     tokens: set[str] = set()
     for _ in range(_PAGES_MAX):
@@ -41,6 +46,9 @@ async def pages(call: Callable[[Any], Awaitable[Any]], request: Any, entries: st
         expect(len(getattr(page, entries)) == request.page_size, "a page that is not the last is not full")
         tokens.add(page.next_page_token)
         request.page_token = page.next_page_token
+        if between is not None:
+            await between()
+            between = None
     raise BrokenError(f"no end after {_PAGES_MAX} pages")
 
 
@@ -49,10 +57,14 @@ async def finished(bench: Bench) -> tuple[Guest, list[str]]:
     guest = await bench.guest()
     matches = []
     for _ in range(_MATCHES):
-        made = await bench.create(guest, same_device=True)
-        await _resigned(bench, made.address, made.match_id, guest)
-        matches.append(made.match_id)
+        matches.append(await _one_more(bench, guest))  # noqa: PERF401  one after the other
     return guest, matches
+
+
+async def _one_more(bench: Bench, guest: Guest) -> str:
+    made = await bench.create(guest, same_device=True)
+    await _resigned(bench, made.address, made.match_id, guest)
+    return made.match_id
 
 
 async def _resigned(bench: Bench, address: str, match_id: str, guest: Guest) -> None:
@@ -62,7 +74,8 @@ async def _resigned(bench: Bench, address: str, match_id: str, guest: Guest) -> 
 
 
 async def lists_of_matches_come_in_pages(bench: Bench) -> None:
-    """ListMyMatches and ListMatches, page by page, have each finished match once, newest first."""
+    """ListMyMatches and ListMatches, page by page, have each finished match once, newest first; one that ends between two
+    pages shifts nothing."""
     guest, matches = await finished(bench)
     newest_first = matches[::-1]
     stub = bench.matches(await bench.game())
@@ -70,7 +83,10 @@ async def lists_of_matches_come_in_pages(bench: Bench) -> None:
     async def mine(request: match_service_pb2.ListMyMatchesRequest) -> Any:
         return await bench.ask(stub.ListMyMatches, request, guest)
 
-    found = await pages(mine, match_service_pb2.ListMyMatchesRequest(page_size=1), "matches")
+    async def more() -> None:
+        matches.append(await _one_more(bench, guest))
+
+    found = await pages(mine, match_service_pb2.ListMyMatchesRequest(page_size=1), "matches", more)
     expect(
         [match.match_id for match in found] == newest_first,
         "ListMyMatches has other matches, or another order",
@@ -79,7 +95,8 @@ async def lists_of_matches_come_in_pages(bench: Bench) -> None:
     async def history(request: pb.ListMatchesRequest) -> Any:
         return await bench.ask(bench.ladder.ListMatches, request, guest)
 
-    found = await pages(history, pb.ListMatchesRequest(page_size=1), "matches")
+    newest_first = matches[::-1]
+    found = await pages(history, pb.ListMatchesRequest(page_size=1), "matches", more)
     expect(
         [match.match_id for match in found] == newest_first, "ListMatches has other matches, or another order"
     )

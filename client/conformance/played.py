@@ -165,7 +165,7 @@ async def play_one(bench: Bench) -> Played:
     )
     async with (
         Watching(bench, address, match_id, spectator) as watching,
-        Watching(bench, address, match_id, other) as slow,
+        Watching(bench, address, match_id, other, slow=True) as slow,
     ):
         await slow.read()
         async with asyncio.TaskGroup() as group:

@@ -19,6 +19,7 @@ from spectacularbid.identity.v1 import guest_service_pb2, player_service_pb2
 from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
+from spectacularbid.rules.v1 import rules_service_pb2
 
 PUBLIC = (
     matchmaking_service_pb2,
@@ -26,6 +27,7 @@ PUBLIC = (
     player_service_pb2,
     guest_service_pb2,
     match_service_pb2,
+    rules_service_pb2,
 )
 NEVER = {("GuestService", "CreateGuest"), ("MatchService", "Play")}
 FAILURES = 2
