@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from client.terminal.canvas import Canvas
     from client.terminal.theme import Theme
+    from services.game.story import Story
 
 _SEED = 12
 _TURNS = 22
 
 
-def shared_table(turns: int = _TURNS) -> SharedTable:
+def match_and_table(turns: int = _TURNS) -> tuple[Story, SharedTable]:
     """A shared device that must be handed over after so many turns of a random match."""
     rng = random.Random(_SEED)
     match = new_story(same_device=True)
@@ -50,7 +51,7 @@ def shared_table(turns: int = _TURNS) -> SharedTable:
         table = told(table, message)
         lines = heard(shared.device, News(table, tuple(message.events), snapshot=False))
         shared = shared.told(table, lines)
-    return shared
+    return match, shared
 
 
 def reader() -> Reader:
@@ -64,7 +65,7 @@ def reader() -> Reader:
 
 def scenes() -> Mapping[str, Callable[[int, int, Theme], Canvas]]:
     """Each screen by its name."""
-    shared, record = shared_table(), reader()
+    (_, shared), record = match_and_table(), reader()
     return {
         "hand-over": lambda width, height, theme: draw_shared(shared, width, height, 0.0, theme),
         "record": lambda width, height, theme: draw_reader(record, width, height, theme),

@@ -107,7 +107,7 @@ class SharedTable:
     def _leave(self, key: str) -> Pressing:
         back = replace(self, leaving=False)
         holder = self.device.holder
-        if key in ("r", "R") and holder is not None:
+        if key in ("y", "Y") and holder is not None:
             return Pressing(back, (Resign(holder),))
         return Pressing(back, leaves=key == "l")
 
@@ -141,7 +141,7 @@ class SharedTable:
         """Two lines across the screen that say what is waited for; empty while a seat plays."""
         names, holder = self.device.names, self.device.holder
         if self.leaving:
-            resigns = "" if holder is None else f"R resigns for {names[holder]};  "
+            resigns = "" if holder is None else f"Y resigns for {names[holder]};  "
             return "LEAVE THE TABLE?", f"L leaves the match for later;  {resigns}any other key goes back"
         match self.device.stage:
             case Stage.HAND_OVER if holder is not None:
