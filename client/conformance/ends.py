@@ -137,6 +137,16 @@ async def a_live_match_has_no_record(bench: Bench) -> None:
             expect_error(error, grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE")
 
 
+async def the_record_of_an_unrated_match_is_private(bench: Bench) -> None:
+    """Both who played an unrated match may have its record; who else asks is told RECORD_PRIVATE."""
+    played = await bench.played()
+    stub, request = bench.matches(played.address), pb.GetRecordRequest(match_id=played.match_id)
+    error = await failure(bench.ask(stub.GetRecord, request, played.spectator))
+    expect_error(error, grpc.StatusCode.PERMISSION_DENIED, "RECORD_PRIVATE")
+    other = await bench.ask(stub.GetRecord, request, played.guests.south)
+    expect(other.record == played.record, "the two who played have different records")
+
+
 async def an_ended_match_frees_its_players(bench: Bench) -> None:
     """A player with a live match gets PLAYER_BUSY with its id for another one, and is free when it has ended."""
     async with await Table.create(bench) as table:
@@ -166,5 +176,6 @@ CHECKS: Final = checks_of(
     a_record_proves_the_match,
     a_record_tells_what_the_streams_told,
     a_live_match_has_no_record,
+    the_record_of_an_unrated_match_is_private,
     an_ended_match_frees_its_players,
 )

@@ -103,7 +103,8 @@ async def lists_of_matches_come_in_pages(bench: Bench) -> None:
 
 
 async def a_rated_match_moves_both_ratings(bench: Bench) -> None:
-    """A match of the rated pool gets one decision with before and after; both players stand on the ladder."""
+    """A match of the rated pool gets one decision with before and after; both players stand on the ladder; anybody may have
+    the record."""
     async with bench.queue:
         (match_id, address), guests = await bench.pair(matchmaking_service_pb2.POOL_RATED)
     table = Table(bench, match_id, address, BySeat(*guests))
@@ -113,6 +114,9 @@ async def a_rated_match_moves_both_ratings(bench: Bench) -> None:
     expect(decision.rated and decision.reason == "rated", f"not rated: {decision.reason}")
     expect(decision.north_after.mu > decision.north_before.mu, "the winner's mean did not grow")
     expect(decision.south_after.mu < decision.south_before.mu, "the loser's mean did not fall")
+    request = match_service_pb2.GetRecordRequest(match_id=match_id)
+    record = await bench.ask(table.stub.GetRecord, request, await bench.guest())
+    expect(record.record, "the record of a rated match is empty for others")
     for guest, rating in zip(guests, (decision.north_after, decision.south_after), strict=True):
         answer = await bench.ask(bench.ladder.GetPlayer, pb.GetPlayerRequest(), guest)
         standing = answer.standing

@@ -19,6 +19,16 @@ function guest(service: Service, name: string): Promise<CreateGuestResponse__Out
   });
 }
 
+/** Where a match is played now; empty while it is moving, or when nobody can say. */
+function locate(service: Service, token: string, matchId: string): Promise<string> {
+  return new Promise((resolve) => {
+    const options = { deadline: Date.now() + 2_000 };
+    service.matchmaking.LocateMatch({ match_id: matchId }, bearer(token), options, (_, found) =>
+      resolve(found?.address ?? ""),
+    );
+  });
+}
+
 /** Waits for an opponent for as long as it takes. A lost stream goes on under the same request_id. */
 async function seek(service: Service, token: string): Promise<Matched__Output> {
   const request = { request_id: randomUUID(), pool: "POOL_CASUAL" } as const;
@@ -39,13 +49,13 @@ async function main(server: string, name: string): Promise<void> {
   const service = connect(server);
   const me = await guest(service, name);
   const matched = await seek(service, me.token);
-  const sitting = new Sitting(me.token, matched.match_id, matched.address || server);
+  const sitting = new Sitting(me.token, matched.match_id, matched.address || server, () =>
+    locate(service, me.token, matched.match_id),
+  );
   const outcome = await sitting.play();
   const { sequence, attachments } = sitting;
   console.log(JSON.stringify({ match: matched.match_id, seat: matched.seat, ...outcome, sequence, attachments }));
-  service.guests.close();
-  service.matchmaking.close();
-  service.matches.close();
+  service.close();
 }
 
 main(process.argv[2] ?? "127.0.0.1:7600", process.argv[3] ?? "").catch((error) => {

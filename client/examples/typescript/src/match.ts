@@ -41,11 +41,14 @@ export class Sitting {
     private readonly token: string,
     private readonly matchId: string,
     private address: string,
+    private readonly locate: () => Promise<string>,
   ) {}
 
   /** Plays to the end of the match. */
   async play(): Promise<Outcome__Output> {
+    let heard = 0; // the last number when a stream was last lost
     while (!this.outcome) {
+      let pauseMs = 200;
       try {
         await this.attach();
       } catch (error) {
@@ -53,8 +56,11 @@ export class Sitting {
         const failure = failureOf(error);
         if (failure.reason === "WRONG_ADDRESS") this.address = failure.metadata.address || this.address;
         else if (failure.retryAfterMs === undefined) throw error;
-        await sleep(failure.retryAfterMs ?? 200);
+        else if (heard === this.sequence) this.address = (await this.locate()) || this.address; // lost twice in a row
+        heard = this.sequence;
+        pauseMs = failure.retryAfterMs ?? pauseMs;
       }
+      if (!this.outcome) await sleep(pauseMs);
     }
     return this.outcome;
   }
@@ -86,7 +92,7 @@ export class Sitting {
     } finally {
       clearTimeout(silence);
       stream.cancel();
-      service.matches.close();
+      service.close();
     }
   }
 

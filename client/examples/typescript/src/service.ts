@@ -45,11 +45,12 @@ const OPTIONS: ChannelOptions = {
 export function connect(address: string) {
   const how = credentials.createInsecure();
   const { identity, matchmaking, match } = protos.spectacularbid;
-  return {
+  const stubs = {
     guests: new identity.v1.GuestService(address, how, OPTIONS),
     matchmaking: new matchmaking.v1.MatchmakingService(address, how, OPTIONS),
     matches: new match.v1.MatchService(address, how, OPTIONS),
   };
+  return { ...stubs, close: () => Object.values(stubs).forEach((stub) => stub.close()) };
 }
 
 /** What goes with every call. */
