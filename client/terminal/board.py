@@ -163,7 +163,8 @@ class _Board:
         marks += " jockey" if seat is table.jockey and table.prompt.phase is Phase.AUCTION else ""
         name = player.name if table.seat is not seat else f"You ({player.name})"
         points = table.balances[seat]
-        figures = f"{points:>3} points {points // UNIT:>2} chips  {table.tiles[seat]:>2} tiles"
+        tiles = "tile " if table.tiles[seat] == 1 else "tiles"
+        figures = f"{points:>3} points {points // UNIT:>2} chips  {table.tiles[seat]:>2} {tiles}"
         clock = self._clock(self._faces[seat])
         room = width - 4 - width_of(str(seat)) - width_of(figures) - width_of(clock) - width_of(marks) - 4
         title = clipped(name, room, self._glyphs.ellipsis)

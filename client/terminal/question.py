@@ -136,7 +136,7 @@ def auction_rows(table: TableState) -> list[tuple[str, str]]:
     if table.bidder is None:
         rows.append(("no bid yet; the first is at least 15", ""))
     else:
-        bidder, other = who(table, table.bidder), who(table, table.bidder.opponent)
+        bidder, other = who(table, table.bidder), who(table, table.bidder.opponent).replace("You", "you")
         pays = "pay" if table.bidder is table.seat else "pays"
         text = f"standing bid {table.standing_bid} by {bidder}: {bidder} {pays} {other} {_price(table)} if accepted"
         rows.append((text, "question"))

@@ -99,10 +99,10 @@ class _Large:
 
     def cells(self, piece: Piece, style: str) -> Iterator[tuple[int, int, str, str]]:
         """Column, row, text and style of each part of a tile, from its upper left corner."""
-        glyphs, line = self.glyphs, "tile.line" if style == "tile" else style
+        glyphs, line = self.glyphs, f"{style}.line"
         wide, high = (4, 4) if piece.upright else (8, 2)
-        for row in range(high + 1):
-            yield 0, row, " " * (wide + 1), style
+        for row in range(1, high):
+            yield 1, row, " " * (wide - 1), style
         for column in range(1, wide):
             yield column, 0, glyphs.horizontal, line
             yield column, high, glyphs.horizontal, line
@@ -116,10 +116,10 @@ class _Large:
         if piece.upright:
             yield 2, 3, str(second), style
             middle = "*" if piece.spinner else glyphs.split_flat
-            yield 1, 2, glyphs.split_flat + middle + glyphs.split_flat, line
+            yield 1, 2, glyphs.split_flat + middle + glyphs.split_flat, style
         else:
             yield 6, 1, str(second), style
-            yield 4, 1, "*" if piece.spinner else glyphs.split_upright, line
+            yield 4, 1, "*" if piece.spinner else glyphs.split_upright, style
 
     def label_places(self, label: Label) -> tuple[int, int, int]:
         column, row = self.place(label.x, label.y)

@@ -69,7 +69,7 @@ def test_everything_is_on_the_screen_and_nothing_is_cut_off(seed: int, audience:
             for seat in SEATS:
                 points = table.balances[seat]
                 assert f"{points} points {points // 5:>2} chips" in text
-                assert f"{table.tiles[seat]} tiles" in text
+                assert f"{table.tiles[seat]} tile" in text
             assert f"boneyard {table.boneyard}" in text
 
 
