@@ -22,9 +22,9 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.faultyfront import Front, front_door
 from tests.hidden import tiles_in
-from tests.pseudoterminal import in_a_terminal
+from tests.pseudoterminal import Terminal, in_a_terminal
 from tests.seats import new_id, scripted
-from tests.stack import Player, Stack
+from tests.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -53,7 +53,10 @@ class Witness:
     front: Front
     names: BySeat[str] = NAMES
     looking: Seat | None = None
-    """Who has pressed Reveal, until the device is to be handed over again."""
+    """Who has pressed Reveal in this program, until the device is to be handed over again."""
+    turn: Seat | None = None
+    """Who has pressed Reveal in this turn, in whatever program."""
+    news: list[pb.WatchResponse] = field(default_factory=list)
     laid: TileSet = 0
     """Every tile that was laid in this match."""
     hands: dict[Seat, TileSet] = field(default_factory=lambda: dict.fromkeys(SEATS, 0))
@@ -76,6 +79,7 @@ class Witness:
             return [page.SerializeToString()]
         if name == "Play":
             news = pb.PlayResponse.FromString(raw).news
+            self.news.append(news)
             for event in news.events:
                 if event.HasField("hand_dealt"):
                     self.hands = dict.fromkeys(SEATS, 0)
@@ -87,8 +91,8 @@ class Witness:
 
     def _hand(self, tiles: TileSet) -> None:
         hidden = tiles & ~self.laid
-        if self.looking is not None:
-            self.hands[self.looking] |= tiles
+        if self.turn is not None:
+            self.hands[self.turn] |= tiles
         elif hidden:
             self.leaks.append(f"{tiles_of(hidden)} came before anybody pressed Reveal")
 
@@ -106,7 +110,7 @@ class Witness:
 
     def handed_over(self) -> None:
         """The screen asks for the other player: nobody may look."""
-        self.looking = None
+        self.looking = self.turn = None
 
     def revealed(self, text: str) -> None:
         """Reveal is about to be pressed by whoever the screen asks for."""
@@ -115,8 +119,9 @@ class Witness:
             for seat in SEATS
             if f"{self.names[seat].upper()}" in text and "THE DEVICE TO" in text.upper()
         ]
-        (self.looking,) = asked
-        self.reveals += 1
+        (seat,) = asked
+        self.reveals += self.turn is None
+        self.looking = self.turn = seat
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -127,8 +132,8 @@ async def witness(shared: Stack) -> AsyncIterator[Witness]:
         yield made
 
 
-async def table_for(shared: Stack, witness: Witness, folder: Path) -> tuple[Player, str, list[str]]:
-    """A player with a small match on one device, and how the client is called to go on with it."""
+async def table_for(shared: Stack, witness: Witness, folder: Path) -> tuple[str, list[str]]:
+    """A small match of a new player on one device, and how the client is called to go on with it."""
     (player,) = await shared.players(1)
     created = await shared.matches().CreateMatch(
         pb.CreateMatchRequest(
@@ -144,7 +149,7 @@ async def table_for(shared: Stack, witness: Witness, folder: Path) -> tuple[Play
     identities.write(state, witness.front.address, identity)
     address = witness.front.address
     command = ["client", "table", "--north", NAMES.north, "--south", NAMES.south, "--state", str(state)]
-    return player, created.match_id, [*command, "--server", address, "--game", address]
+    return created.match_id, [*command, "--server", address, "--game", address]
 
 
 def question_of(text: str) -> tuple[str, ...]:
@@ -186,37 +191,76 @@ def typed_answer(text: str) -> list[str]:
     return [bids[0] if bids and not accepts else "1", "enter"]
 
 
-@pytest.mark.parametrize("plain", [False, True], ids=["drawn", "plain"])
-async def test_a_whole_match_at_one_device_shows_no_hand_out_of_turn(
-    *, plain: bool, shared: Stack, witness: Witness, tmp_path: Path
-) -> None:
-    """No tile of a hand is on any screen, or in any message, before its owner has pressed Reveal in that very turn."""
-    _, match_id, command = await table_for(shared, witness, tmp_path)
-    async with in_a_terminal(*command, *(["--plain"] if plain else [])) as terminal:
-        terminal.looks.append(witness.screen)
-        text = await terminal.until(lambda text: "both ready" in text.lower())
-        while _OVER not in text:
-            if "THE DEVICE TO" in text.upper():
-                witness.revealed(text)
-            asked: object = page_of(text) if plain else question_of(text)
-            terminal.press(*(typed_answer(text) if plain else [drawn_answer(text)]))
-            if plain:
-                text = await terminal.until(lambda text: page_of(text) not in ("", asked))  # noqa: B023
-            else:
-                text = await terminal.until(lambda text: question_of(text) != asked)  # noqa: B023
-            if any(words in text.upper() for words in ("THE DEVICE TO", "ROUND IS OVER", _OVER.upper())):
-                witness.handed_over()
-        witness.handed_over()
-        witness.screen(terminal.text)
-        if not plain:
-            terminal.press("q")
-        assert await terminal.exit_status() == 0
-        assert "Ben (south) wins: Ada has no points left." in terminal.text
+async def play_on(terminal: Terminal, witness: Witness, *, plain: bool, reveals_max: int = 1000) -> str:
+    """Answer every question to the end of the match, or into the turn after so many reveals; the last screen."""
+    text = await terminal.until(lambda text: "both ready" in text.lower() or "THE DEVICE TO" in text.upper())
+    while _OVER not in text:
+        if "THE DEVICE TO" in text.upper():
+            witness.revealed(text)
+        elif witness.reveals >= reveals_max:
+            return text
+        asked: object = page_of(text) if plain else question_of(text)
+        terminal.press(*(typed_answer(text) if plain else [drawn_answer(text)]))
+        if plain:
+            text = await terminal.until(lambda text: page_of(text) not in ("", asked))  # noqa: B023
+        else:
+            text = await terminal.until(lambda text: question_of(text) != asked)  # noqa: B023
+        if any(words in text.upper() for words in ("THE DEVICE TO", "ROUND IS OVER", _OVER.upper())):
+            witness.handed_over()
+    witness.screen(text)
+    return text
+
+
+async def check(shared: Stack, match_id: str, witness: Witness) -> None:
+    """The match ended as it was played, and what came to the device was right by the true course of the match."""
     outcome = await shared.outcome(match_id)
     assert outcome is not None
     assert outcome["cause"] == Cause.BALANCE
     assert witness.methods == {"GetProfile", "ListMyMatches", "Play"}
-    revealed = sum(isinstance(event, Revealed) for event in await shared.events(match_id))
+    truth = await shared.truth(match_id)
+    assert truth.leaks_on_device(witness.news) == []
+    revealed = sum(isinstance(event, Revealed) for event in truth.events)
     assert revealed == witness.reveals > 10
     assert witness.hands_seen >= revealed
     assert witness.screens > 2 * revealed
+
+
+async def test_a_whole_match_at_one_device_shows_no_hand_out_of_turn(
+    shared: Stack, witness: Witness, tmp_path: Path
+) -> None:
+    """No tile of a hand is on any screen, or in any message, before its owner has pressed Reveal in that very turn; a
+    program that ends in the middle of a turn and comes back covers its hand until its owner has pressed again."""
+    match_id, command = await table_for(shared, witness, tmp_path)
+    async with in_a_terminal(*command) as terminal:
+        terminal.looks.append(witness.screen)
+        text = await play_on(terminal, witness, plain=False, reveals_max=4)
+        assert "You (" in text
+        terminal.press("q", "l")
+        assert await terminal.exit_status() == 0
+        assert "`table` goes on with it" in terminal.text
+    witness.looking = None
+    async with in_a_terminal(*command) as terminal:
+        terminal.looks.append(witness.screen)
+        assert "The clock runs already" in await terminal.shows("PASS THE DEVICE")
+        await play_on(terminal, witness, plain=False)
+        terminal.press("q")
+        assert await terminal.exit_status() == 0
+        assert "Ben (south) wins: Ada has no points left." in terminal.text
+    await check(shared, match_id, witness)
+    async with in_a_terminal("client", "record", match_id, *command[-6:]) as terminal:
+        text = await terminal.shows("line 1 of")
+        assert "sound record" in text
+        assert "same device" in text
+        terminal.press("q")
+        assert await terminal.exit_status() == 0
+
+
+async def test_the_same_in_plain_text(shared: Stack, witness: Witness, tmp_path: Path) -> None:
+    """Pages are wiped before the next one, and the last of them leaves nothing behind."""
+    match_id, command = await table_for(shared, witness, tmp_path)
+    async with in_a_terminal(*command, "--plain") as terminal:
+        terminal.looks.append(witness.screen)
+        await play_on(terminal, witness, plain=True)
+        assert await terminal.exit_status() == 0
+        assert not tiles_on(terminal.text.splitlines())
+    await check(shared, match_id, witness)
