@@ -69,6 +69,7 @@ PAGES = (
     "docs/clients.md",
     BOTS,
     "docs/records.md",
+    "docs/terminal.md",
 )
 PROTOS = ROOT / "protos" / "spectacularbid"
 

@@ -23,7 +23,7 @@ from engine.seats import SOUTH
 from engine.state import Phase
 
 if TYPE_CHECKING:
-    from client.table import TableState
+    from client.table import TableState, Transfer
     from client.terminal.clockface import Face
     from engine.seats import BySeat, Seat
     from engine.tiles import Tile
@@ -65,6 +65,8 @@ class Scene:
     """Instead of the question of the table."""
     way_ms: int = 0
     """See `faces`."""
+    transfer: Transfer | None = None
+    """The last one of this round, when the table has moved on since."""
     stale: bool = False
     """Whether the clocks may have gone on without our hearing of it."""
 
@@ -204,7 +206,7 @@ class _Board:
         return f"{' + '.join(parts)} = {table.count}"
 
     def _transfer(self) -> str:
-        return transfer_line(self._table, self._table.last_transfer)
+        return transfer_line(self._table, self._table.last_transfer or self._scene.transfer)
 
     def _round_facts(self) -> str:
         table = self._table

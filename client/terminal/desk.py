@@ -18,7 +18,7 @@ from engine.seats import SOUTH
 from engine.state import Phase
 
 if TYPE_CHECKING:
-    from client.table import TableState
+    from client.table import TableState, Transfer
     from client.terminal.board import Message
     from client.terminal.canvas import Canvas, Target
     from client.terminal.settings import Settings
@@ -45,6 +45,8 @@ class Desk:
     """What has to be confirmed now."""
     helping: bool = False
     """Whether the help is shown."""
+    transfer: Transfer | None = None
+    """The last one of this round."""
 
     @property
     def seat(self) -> Seat | None:
@@ -57,9 +59,11 @@ class Desk:
         same = table.prompt.decision_id == self.table.prompt.decision_id
         kept = self.selection if same else replace(self.selection, end=None, amount=None)
         messages = (*self.messages, *((line, "") for line in lines), *((line, "notice") for line in notices))
+        before = self.transfer if table.round_no == self.table.round_no else None
         return replace(
             self,
             table=table,
+            transfer=table.last_transfer or before,
             selection=refreshed(kept, table),
             messages=messages[-_LOG_MAX:],
             log=(*self.log, *lines, *notices)[-_LOG_MAX:],
@@ -142,6 +146,7 @@ class Desk:
             prompt=self._prompt(),
             way_ms=way_ms,
             stale=stale,
+            transfer=self.transfer,
         )
 
     def draw(

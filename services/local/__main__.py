@@ -80,7 +80,7 @@ def _where_to_look(stack: Stack, display: Display) -> None:
     play = [python, "-m", "client", "play", "--bot", "greedy", *both]
     others = [name for name in HOUSE_BOTS if name != "greedy"]
     display.pointer("play a house bot", f"{' '.join(play)}  # or {', '.join(others)}")
-    display.pointer("seek a rated match", " ".join([python, "-m", "client", "seek", *both]))
+    display.pointer("seek a rated match", " ".join([python, "-m", "client", "play", *both]))
     for name in ("matchmaking", "game", "clock"):
         display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")
     display.pointer("logs", f"{stack.places.logs}/")
