@@ -44,13 +44,20 @@ def draw_seeking(seeking: Seeking, width: int, height: int, theme: Theme | None 
             canvas.put(left + 20, row, line, "title" if place == 0 else "")
             row += 1
     row += 1
-    canvas.put(left, row, " Esc Cancel ", "button", Target(key="escape"))
+    x = canvas.put(left, row, " Esc Cancel ", "button", Target(key="escape")) + 2
+    for number, bot in enumerate(bots_offered(seeking.facts), 1):
+        x = canvas.put(x, row, f" {number} Play {bot} ", "button.plain", Target(key=str(number))) + 1
     if seeking.problem:
         for place, line in enumerate(wrapped(seeking.problem, width)[:2]):
             canvas.put(0, height - 3 + place, line, "bad")
     keys = "esc:cancel the search  ?:help"
     canvas.put(0, height - 1, keys[:width], "help")
     return canvas
+
+
+def bots_offered(facts: Waiting | None) -> tuple[str, ...]:
+    """The house bots that may be played instead, at most nine: each has a key."""
+    return () if facts is None else tuple(facts.house_bots)[:9]
 
 
 def seconds(milliseconds: int) -> str:
@@ -76,11 +83,15 @@ def _rows(seeking: Seeking) -> list[tuple[str, str]]:
         rows.append(("usual wait", text))
     else:
         rows.append(("usual wait", "not known yet"))
+    if facts.house_bots:
+        rows.append(("meanwhile", "a house bot, unrated; the search ends then"))
     if facts.paused:
         rows.append(("paused", "operators have paused this pool: nobody is paired; your time counts"))
     if facts.announcement:
         rows.append(("operators say", facts.announcement))
     if facts.house_bots:
         names = ", ".join(facts.house_bots)
-        rows.append(("meanwhile", f"a house bot would play you, unrated: {names} (Esc, then play --bot NAME)"))
+        rows.append(
+            ("meanwhile", f"a house bot would play you, unrated: {names} (Esc, then play --bot NAME)")
+        )
     return rows

@@ -10,7 +10,7 @@ from textual.screen import Screen
 from client.errors import CallError, ClientError
 from client.session import CASUAL, RATED, MatchHandle
 from client.terminal.manual import draw_help
-from client.terminal.seeking import Seeking, draw_seeking
+from client.terminal.seeking import Seeking, bots_offered, draw_seeking
 from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
 
@@ -41,6 +41,8 @@ class SeekScreen(Screen[MatchHandle | str]):
         self._heard = 0.0
         self._helping = False
         self._cancelling = False
+        self._instead = ""
+        self._finished = False
         self._seek: Worker[None] | None = None
         self._view = CanvasView(self._paint, self._settings.theme)
 
@@ -68,16 +70,15 @@ class SeekScreen(Screen[MatchHandle | str]):
             handle = await self._client.seek(RATED if self._rated else CASUAL, waiting=self._hear)
         except CallError as error:
             if self._cancelling and error.reason == "SEEK_CANCELLED":
-                self.dismiss("The search is cancelled.")
-                return
+                return  # whoever cancelled it goes on
             wait = error.retry_after_seconds
-            self.dismiss(f"{error.message}{'' if wait is None else f' ({wait:.0f} s)'}")
+            self._finish(f"{error.message}{'' if wait is None else f' ({wait:.0f} s)'}")
         except ClientError as error:
-            self.dismiss(str(error))
+            self._finish(str(error))
         else:
             if self._settings.bell:
                 self.app.bell()
-            self.dismiss(handle)
+            self._finish(handle)
 
     def _hear(self, facts: Waiting) -> None:
         self._facts, self._heard = facts, time.monotonic()
@@ -89,19 +90,32 @@ class SeekScreen(Screen[MatchHandle | str]):
         event.prevent_default()
         if self._helping or event.key == "question_mark":
             self._helping = not self._helping
-        elif event.key in ("escape", "q", "ctrl+c", "ctrl+q"):
-            self._cancel()
+        else:
+            self._press(event.key)
         self._view.repaint()
 
-    def on_canvas_view_chosen(self, message: CanvasView.Chosen) -> None:
-        """The only thing to click is Cancel."""
-        if message.target.key == "escape":
+    def _press(self, key: str) -> None:
+        bots = bots_offered(self._facts)
+        if key in ("escape", "q", "ctrl+c", "ctrl+q"):
             self._cancel()
+        elif len(key) == 1 and key in "123456789"[: len(bots)]:
+            self._cancel(instead=bots[int(key) - 1])
 
-    def _cancel(self) -> None:
+    def on_canvas_view_chosen(self, message: CanvasView.Chosen) -> None:
+        """Buttons stand for keys."""
+        self._press(message.target.key)
+        self._view.repaint()
+
+    def _cancel(self, instead: str = "") -> None:
         if not self._cancelling:
-            self._cancelling = True
+            self._cancelling, self._instead = True, instead
             self.run_worker(self._withdraw())
+
+    def _finish(self, result: MatchHandle | str) -> None:
+        """The first result counts: a match may come while a cancellation is on its way."""
+        if not self._finished:
+            self._finished = True
+            self.dismiss(result)
 
     async def _withdraw(self) -> None:
         """Cancelled means cancelled: the service says so, or the match that came first is played."""
@@ -113,6 +127,13 @@ class SeekScreen(Screen[MatchHandle | str]):
                 return  # the seek is about to say so itself
         except ClientError:
             pass  # closing the stream cancels too
-        if not self._seek.is_finished:
-            self._seek.cancel()
-            self.dismiss("The search is cancelled.")
+        if self._finished:
+            return
+        self._seek.cancel()
+        if not self._instead:
+            self._finish("The search is cancelled.")
+            return
+        try:
+            self._finish(await self._client.challenge(house_bot=self._instead))
+        except ClientError as error:
+            self._finish(f"error: {error}")

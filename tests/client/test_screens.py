@@ -89,7 +89,8 @@ class Seeker:
         self.too_late = too_late
 
     async def seek(self, pool: int, *, waiting: Callable[[Waiting], None]) -> MatchHandle:
-        waiting(Waiting(waited_ms=3_000, players_waiting=2, rating_window=80))
+        bots = ["easy", "strong"]
+        waiting(Waiting(waited_ms=3_000, players_waiting=2, rating_window=80, house_bots=bots))
         await self.found.wait()
         return MatchHandle("the match", "nowhere:1", NORTH)
 
@@ -99,8 +100,9 @@ class Seeker:
             self.found.set()
             raise call_error(grpc.StatusCode.FAILED_PRECONDITION, "ALREADY_MATCHED", "there is a match")
 
-    def play(self, match: Any) -> Any:
-        raise AssertionError("the test looks no further")
+    async def challenge(self, *, house_bot: str) -> MatchHandle:
+        assert self.cancelled, "who seeks plays nobody else"
+        return MatchHandle(f"against {house_bot}", "nowhere:1", NORTH)
 
 
 async def test_a_search_shows_the_queue_and_cancelled_means_cancelled() -> None:
@@ -126,3 +128,16 @@ async def test_a_match_that_was_made_before_the_cancellation_is_the_result() -> 
         await pilot.press("escape")
         await pilot.pause()
     assert [handle.match_id for handle in results] == ["the match"]
+
+
+async def test_who_waits_long_may_play_a_house_bot_instead() -> None:
+    seeker = Seeker()
+    results: list[Any] = []
+    app = seek_app(cast("Client", seeker), "Nora", Settings(bell=False), rated=True)
+    app._then = results.append
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "2 Play strong" in app.screen.query_one(CanvasView).canvas.text()
+        await pilot.press("2")
+        await pilot.pause()
+    assert [handle.match_id for handle in results] == ["against strong"]
