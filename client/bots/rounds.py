@@ -1,7 +1,12 @@
 """The rest of a round played out in microseconds: what a search asks thousands of times for one move.
 
 The same rules as `engine`, written for one purpose: tiles are bits, ends are numbers, nothing is explained or refused,
-and both seats play by one simple habit (`HABIT`). A test plays rounds here and in the engine and compares them.
+and both seats play by one habit. A test plays rounds here and in the engine and compares them.
+
+The habit: a play is worth the points it scores, a little for the pips it gets rid of (`PIPS`), less what it leaves the
+other seat: `CARE` points times the chance, roughly, that the other seat can score next. Each seat goes by the tiles it
+does not see, as in a real round. This is as quick as it can be and still close to sensible play: with a habit that only
+takes points, the search was weaker by 1.0 ± 1.0 points a round (700 pairs of rounds).
 """
 
 from __future__ import annotations
@@ -9,8 +14,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.points import TOTAL, blocked
-from engine.tiles import DOUBLE_SIX, ENDS, End, Port, pips_of, tiles_of
+from engine.points import TOTAL, UNIT, blocked, score
+from engine.tiles import ALL_TILES, DOUBLE_SIX, ENDS, End, Port, pips_of, tiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +24,13 @@ if TYPE_CHECKING:
     from engine.layout import Layout
     from engine.tiles import Tile, TileSet
 
-HABIT: Final = tuple(2 * tile.pips + tile.is_double for tile in DOUBLE_SIX)
-"""Between plays that score the same, the seat that plays out a round places the tile for which this is larger."""
+PIPS: Final = tuple(0.06 * tile.pips + (0.03 if tile.is_double else 0.0) for tile in DOUBLE_SIX)
+"""What it is worth to be rid of a tile, in points."""
+CARE: Final = 4.0
+"""What it costs, in points, to let the other seat score with every tile that it may hold, for each tile it holds."""
+CARE_TILES_MAX: Final = 4
+"""More tiles than this in the other hand make it no likelier that one of them scores."""
 
-_SCORE_SHIFT: Final = 6  # any point is worth more than any habit, which is below 64
 _LINES: Final = (Port.LINE_A, Port.LINE_B)
 _END_ID: Final = {end: number for number, end in enumerate(ENDS)}
 _FITS: Final = tuple(end.fits for end in ENDS)
@@ -34,13 +42,14 @@ _BRANCHES: Final = tuple(
     for tile in DOUBLE_SIX
 )
 _NO_SPINNER: Final = -1
+_NO_PLAY: Final = -1e9
 
 
 class _Move(NamedTuple):
-    """One tile at one end: how the count changes, what habit says, the tile as a set, the end that is open then."""
+    """One tile at one end: how the count changes, what its pips say, the tile as a set, the end that is open then."""
 
     change: int
-    habit: int
+    pips: float
     bit: TileSet
     exposed: int
     spinner: int
@@ -58,7 +67,7 @@ def _move(tile: Tile, end: End) -> _Move:
     exposed = _exposed(tile, end)
     change = exposed.counts - end.counts
     return _Move(
-        change, HABIT[tile.id], tile.bit, _END_ID[exposed], tile.id if tile.is_double else _NO_SPINNER
+        change, PIPS[tile.id], tile.bit, _END_ID[exposed], tile.id if tile.is_double else _NO_SPINNER
     )
 
 
@@ -69,8 +78,16 @@ def _moves_at(end: End) -> dict[TileSet, tuple[_Move, ...]]:
     return {sum(tile.bit for tile in chosen): tuple(_move(tile, end) for tile in chosen) for chosen in sets}
 
 
-_NOTHING: Final = _Move(0, 0, 0, 0, _NO_SPINNER)
+_NOTHING: Final = _Move(0, 0.0, 0, 0, _NO_SPINNER)
 _MOVES: Final = tuple(_moves_at(end) for end in ENDS)
+_SCORING: Final = tuple(
+    tuple(
+        sum(tile.bit for tile in tiles_of(end.fits) if (rest + _move(tile, end).change) % UNIT == 0)
+        for rest in range(UNIT)
+    )
+    for end in ENDS
+)
+"""For each end, and what the count leaves when divided by five: the tiles that score there."""
 
 
 class Spot(NamedTuple):
@@ -118,10 +135,24 @@ def opened(tile: Tile) -> Spot:
 
 
 def habitual_opening(hand: TileSet) -> Tile:
-    """What a seat that plays by habit opens with: the most points, then what habit says."""
-    return max(
-        tiles_of(hand), key=lambda tile: (0 if tile.pips % 5 else tile.pips << _SCORE_SHIFT) + HABIT[tile.id]
-    )
+    """What a seat that plays by habit opens with."""
+    unseen = ALL_TILES & ~hand
+    care = CARE * CARE_TILES_MAX / unseen.bit_count()
+
+    def worth(tile: Tile) -> float:
+        return score(tile.pips) + PIPS[tile.id] - care * scoring(opened(tile), unseen)
+
+    return max(tiles_of(hand), key=worth)
+
+
+def scoring(spot: Spot, unseen: TileSet) -> int:
+    """How many of these tiles would bring the count to a multiple of five."""
+    tiles = 0
+    for end in spot.ends:
+        # A spinner that lies alone goes on counting.
+        count = spot.total + _COUNTS[end] if spot.lines == 2 else spot.total
+        tiles |= _SCORING[end][count % UNIT]
+    return (tiles & unseen).bit_count()
 
 
 def play_out(
@@ -129,13 +160,13 @@ def play_out(
 ) -> float:
     """What the round is worth to `me`, who moves next: 0 to 1, from the end of the round, or of the match.
 
-    `boneyard` holds single tiles in drawing order, `balance` is that of `me`. Both seats take the most points they
-    see, and follow `HABIT` between equals.
+    `boneyard` holds single tiles in drawing order, `balance` is that of `me`. Both seats play by habit.
     """
     out_me, out_other, nobody = worth
     at, total, spinner, lines = spot
     ends = list(at)
-    sign, drawn, passes = 1, 0, 0
+    rest, left = sum(boneyard), len(boneyard)
+    sign, passes = 1, 0
     chosen, place, count_then = _NOTHING, 0, 0
     while True:
         fits = 0
@@ -143,10 +174,11 @@ def play_out(
             fits |= _FITS[end]
         fitting = me & fits
         if not fitting:
-            while drawn < len(boneyard):
-                tile = boneyard[drawn]
-                drawn += 1
+            while left:
+                tile = boneyard[-left]
+                left -= 1
                 me |= tile
+                rest ^= tile
                 if tile & fits:
                     fitting = tile
                     break
@@ -156,14 +188,23 @@ def play_out(
                     return _blocked(me, other, balance, sign, nobody)
                 me, other, sign = other, me, -sign
                 continue
-        best = -1
+        best = _NO_PLAY
+        unseen, held = other | rest, other.bit_count()
+        care = CARE * (held if held < CARE_TILES_MAX else CARE_TILES_MAX) / (held + left)
         for index, end in enumerate(ends):
             here = fitting & _FITS[end]
             if here:
                 base = total + _COUNTS[end] if lines == 2 else total
                 for move in _MOVES[end][here]:
                     count = base + move[0]
-                    value = move[1] if count % 5 else (count << _SCORE_SHIFT) + move[1]
+                    modulo = count % 5
+                    inviting = _SCORING[move[3]][modulo]
+                    for other_index, other_end in enumerate(ends):
+                        if other_index != index:
+                            inviting |= _SCORING[other_end][modulo]
+                    value = move[1] - care * (inviting & unseen).bit_count()
+                    if not modulo:
+                        value += count
                     if value > best:
                         best, chosen, count_then, place = value, move, count, index
         total = count_then

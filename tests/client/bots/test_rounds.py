@@ -3,14 +3,24 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.bots.rounds import HABIT, Spot, habitual_opening, joined, opened, play_out, spot_of
+from client.bots.rounds import (
+    CARE,
+    CARE_TILES_MAX,
+    PIPS,
+    habitual_opening,
+    joined,
+    opened,
+    play_out,
+    scoring,
+    spot_of,
+)
 from client.bots.worth import WORTH, Worth
 from engine.command import Command, Draw, Pass, Play
 from engine.match import Match, Phase, decide, legal, replay
 from engine.points import TOTAL, score
 from engine.refusal import Refusal
 from engine.seats import Seat
-from engine.tiles import DOUBLE_SIX, End, Tile, tile_set
+from engine.tiles import ALL_TILES, End, Tile, tile_set, tiles_of
 from tests.client.bots.seen import positions
 
 # Each end of a round has a number of its own.
@@ -21,13 +31,31 @@ TOLD = Worth(
 )
 
 
-def habit(state: Match, tile: Tile, end: End | None) -> int:
-    """What a seat that plays by habit goes by."""
-    if end is None:
-        return 64 * score(tile.pips) + HABIT[tile.id]
+def habit(state: Match, tile: Tile, end: End | None) -> float:
+    """What a seat that plays by habit goes by, from the rules alone."""
+    seat = state.to_act
+    assert seat is not None
     join = state.layout.joined(tile, end)
     assert join is not None
-    return 64 * score(join[1]) + HABIT[tile.id]
+    count = join[1]
+    # The count goes on from here with every open end counted for itself, but for the branches that are new then.
+    before = [open_end for open_end in state.layout.ends if open_end is not end]
+    ends = [*before, *set(state.layout.place(tile, end, count).ends[: len(before) + 1]).difference(before)]
+    held = state.hand(seat.opponent).bit_count()
+    unseen = tiles_of(state.hand(seat.opponent)) + state.boneyard
+    scores = {
+        other
+        for other in unseen
+        for open_end in ends
+        if open_end.fits & other.bit and (count - open_end.counts + exposed(other, open_end)) % 5 == 0
+    }
+    care = CARE * min(held, CARE_TILES_MAX) / len(unseen)
+    return PIPS[tile.id] - care * len(scores) + score(count)
+
+
+def exposed(tile: Tile, end: End) -> int:
+    """What the end counts that is open when a tile is joined."""
+    return tile.pips if tile.is_double else tile.other(end.value)
 
 
 def by_habit(state: Match) -> Command:
@@ -89,10 +117,13 @@ def test_a_placement_changes_the_numbers_as_it_changes_the_layout(seed: int) -> 
             assert spot == spot_of(layout)
 
 
-def test_the_habitual_opening_takes_points_first() -> None:
+def test_the_habitual_opening_takes_points_and_leaves_few() -> None:
+    """[5|5] scores 10. After [1|2], [1|3], [2|2] and [2|4] count 5; after [6|6] only [3|6] makes 15."""
     hand = [Tile.parse(text) for text in ("6|6", "0|5", "4|6", "5|5", "1|2")]
     assert habitual_opening(tile_set(hand)) is Tile.parse("5|5")
-    assert habitual_opening(tile_set(hand[:1] + hand[4:])) is Tile.parse("6|6")
+    assert habitual_opening(tile_set([Tile.parse("6|6"), Tile.parse("1|2")])) is Tile.parse("6|6")
+    assert scoring(opened(Tile.parse("1|2")), ALL_TILES) == 3
+    assert scoring(opened(Tile.parse("6|6")), ALL_TILES) == 1
 
 
 def test_what_one_seat_may_hope_for_the_other_must_fear() -> None:
@@ -104,9 +135,3 @@ def test_what_one_seat_may_hope_for_the_other_must_fear() -> None:
     for chances in WORTH:
         assert list(chances) == sorted(chances)
         assert (chances[0], chances[TOTAL]) == (0.0, 1.0)
-
-
-def test_habit_never_outweighs_a_point() -> None:
-    assert max(HABIT) < 64
-    assert len(HABIT) == len(DOUBLE_SIX)
-    assert isinstance(opened(DOUBLE_SIX[0]), Spot)

@@ -54,7 +54,7 @@ def test_the_last_tile_of_the_other_seat_is_not_let_in() -> None:
     assert tile.text == "4|6"
 
 
-def test_a_hand_that_scores_again_and_again_is_worth_a_bid() -> None:
+def test_a_hand_that_goes_on_well_is_worth_a_bid() -> None:
     assert answer(fives()) == Bid(SOUTH, 15)
 
 
@@ -75,7 +75,7 @@ def test_a_bid_that_pays_everything_is_accepted() -> None:
 def fives(balance: int = 150) -> Match:
     """An auction in which south, the challenger, holds a hand that is worth a bid."""
     match = started(opening=Auctioned(NORTH), balances=(300 - balance, balance))
-    return dealt(match, deal(south="5|5 0|5 0|0 4|6 1|5 2|5 3|5"))
+    return dealt(match, deal(south="5|5 0|5 0|0 0|1 0|2 0|3 0|4"))
 
 
 class Counting(Deals):
