@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import sys
@@ -33,6 +34,9 @@ KEYS: Mapping[str, bytes] = {
 }
 """What a terminal sends for keys that have no character."""
 
+_CHANGE = re.compile(rb"\x1b\[\?1049([hl])")
+_CHANGE_BEGINS = b"\x1b[?1049"
+
 # Synchronised output: a program that knows that its terminal has it marks the beginning and the end of each picture.
 _ASKS_FOR_MARKS = b"\x1b[?2026$p"
 _HAS_MARKS = b"\x1b[?2026;2$y"
@@ -43,11 +47,14 @@ class Terminal:
     """The screen of one program, as an emulator draws it, and its keyboard."""
 
     def __init__(self, descriptor: int, process: asyncio.subprocess.Process, columns: int, rows: int) -> None:
-        self.screen = pyte.Screen(columns, rows)
+        self._screens = (pyte.Screen(columns, rows), pyte.Screen(columns, rows))
+        """The normal one and the alternate one, which is blank whenever a program changes to it."""
         self.looks: list[Callable[[str], None]] = []
         """Each is shown the screen after everything that was drawn; it may raise AssertionError."""
         self.process = process
-        self._stream = pyte.ByteStream(self.screen)
+        self._streams = tuple(pyte.ByteStream(screen) for screen in self._screens)
+        self._shown = 0
+        self._rest = b""
         self._descriptor = descriptor
         self._changed = asyncio.Event()
         self._failed: AssertionError | None = None
@@ -73,13 +80,34 @@ class Terminal:
         if _ASKS_FOR_MARKS in piece:
             os.write(self._descriptor, _HAS_MARKS)
         self._drawing = piece.rfind(_BEGINS) > piece.rfind(_ENDS) or (self._drawing and _ENDS not in piece)
-        self._stream.feed(piece)
+        self._feed(piece)
         for look in self.looks:
             try:
                 look(self.text)
             except AssertionError as error:
                 self._failed = self._failed or error
         self._changed.set()
+
+    def _feed(self, piece: bytes) -> None:
+        """pyte knows no alternate screen: what is between the two sequences goes to a screen of its own."""
+        begun = self._rest + piece
+        cut = begun.rfind(b"\x1b")
+        whole = not cut >= 0 or not _CHANGE_BEGINS.startswith(begun[cut : cut + len(_CHANGE_BEGINS)])
+        complete = whole or len(begun) - cut > len(_CHANGE_BEGINS)
+        self._rest = b"" if complete else begun[cut:]
+        for number, part in enumerate(_CHANGE.split(begun if complete else begun[:cut])):
+            if number % 2 == 0:
+                self._streams[self._shown].feed(part)
+            elif part == b"h":
+                self._shown = 1
+                self._screens[1].reset()
+            else:
+                self._shown = 0
+
+    @property
+    def screen(self) -> pyte.Screen:
+        """The screen that is shown."""
+        return self._screens[self._shown]
 
     @property
     def text(self) -> str:

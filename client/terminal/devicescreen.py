@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from client.bots.account import verdict
 from client.errors import CallError, ClientError
 from client.handover import Device
 from client.terminal.manual import draw_help
+from client.terminal.once import OnceScreen
 from client.terminal.settings import Settings
 from client.terminal.sharedtable import SharedTable, draw_shared, heard
 from client.terminal.view import CanvasView
@@ -32,7 +31,7 @@ _SILENCE_SECONDS = 12.0
 """Heartbeats come more often than this: the figures on the screen may be old."""
 
 
-class DeviceScreen(Screen[str]):
+class DeviceScreen(OnceScreen[str]):
     """Plays one match to its end, or until they leave; its result is a sentence that says which."""
 
     def __init__(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from client.terminal.menu import Menu, draw_menu
+from client.terminal.once import OnceScreen
 from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from client.terminal.canvas import Canvas
 
 
-class MenuScreen(Screen[str]):
+class MenuScreen(OnceScreen[str]):
     """Its result is the key of what was chosen."""
 
     def __init__(self, settings: Settings | None = None, menu: Menu | None = None) -> None:

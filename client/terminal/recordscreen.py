@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
+from client.terminal.once import OnceScreen
 from client.terminal.reading import Reader, draw_reader
 from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from engine.seats import Seat
 
 
-class RecordScreen(Screen[None]):
+class RecordScreen(OnceScreen[None]):
     """Steps through a record."""
 
     def __init__(

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 from textual.containers import VerticalScroll
-from textual.screen import Screen
 from textual.widgets import Static
 
 from client.rules import ask, own
 from client.rulespage import page
+from client.terminal.once import OnceScreen
 
 if TYPE_CHECKING:
     from textual import events
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _KEYS: Final = "up, down, pgup, pgdn, home, end, wheel: scroll   1-7: chapter   l: language   q: leave"
 
 
-class RulesScreen(Screen[str]):
+class RulesScreen(OnceScreen[str]):
     """Shows the rules that came with this program at once, and those of the service as soon as it has answered."""
 
     DEFAULT_CSS = """

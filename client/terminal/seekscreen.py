@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from textual.screen import Screen
-
 from client.errors import CallError, ClientError
 from client.session import CASUAL, RATED, MatchHandle
 from client.terminal.manual import draw_help
+from client.terminal.once import OnceScreen
 from client.terminal.seeking import Seeking, bots_offered, draw_seeking
 from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _TICK_SECONDS: Final = 0.5
 
 
-class SeekScreen(Screen[MatchHandle | str]):
+class SeekScreen(OnceScreen[MatchHandle | str]):
     """Seeks until there is a match or the player has enough. Its result is the match, or why there is none."""
 
     def __init__(

@@ -6,13 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from textual.screen import Screen
-
 from client.bots.exhibition import shown
 from client.errors import CallError, ClientError, Refused
 from client.match import MatchStream
 from client.terminal.canvas import Canvas
 from client.terminal.desk import Desk
+from client.terminal.once import OnceScreen
 from client.terminal.refusals import why_refused
 from client.terminal.settings import Settings
 from client.terminal.story import lines
@@ -36,7 +35,7 @@ _RATING_ATTEMPTS: Final = 40
 _RATING_PAUSE_SECONDS: Final = 0.5
 
 
-class TableScreen(Screen[str]):
+class TableScreen(OnceScreen[str]):
     """Follows one match until the player leaves. Its result is a sentence about how it stands then."""
 
     def __init__(

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from client.__main__ import app
+from client.terminal.app import menu_app
 from client.terminal.canvas import width_of
 from client.terminal.menu import ITEMS, Menu, draw_menu
+from client.terminal.menuscreen import MenuScreen
+from client.terminal.settings import Settings
 from engine.rules.book import load
 from tests.client.recorded import a_match
 from tests.pseudoterminal import in_a_terminal
@@ -39,6 +42,17 @@ def test_the_whole_menu_is_on_the_screen_and_can_be_clicked(size: tuple[int, int
         assert item.about in text
         assert any(target.key == item.key for _, _, target in canvas.targets())
     assert max(map(width_of, text.splitlines())) <= size[0]
+
+
+async def test_a_key_too_many_ends_no_other_screen() -> None:
+    """Two keys can come before the first has ended the screen."""
+    app = menu_app(Settings())
+    async with app.run_test(size=(80, 24)):
+        screen = app.screen
+        assert isinstance(screen, MenuScreen)
+        screen.dismiss("l")
+        screen.dismiss("t")
+    assert (app.return_value, app.return_code) == ("l", 0)
 
 
 async def test_rules_and_a_record_are_read_from_the_menu_without_a_service(tmp_path: Path) -> None:
