@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from client.bots.account import verdict
-from client.errors import CallError, ClientError
-from client.handover import Device
+from client.errors import ClientError, Refused
+from client.handover import Device, Stage
 from client.terminal.manual import draw_help
 from client.terminal.once import OnceScreen
+from client.terminal.refusals import why_refused
 from client.terminal.settings import Settings
 from client.terminal.sharedtable import SharedTable, draw_shared, heard
 from client.terminal.view import CanvasView
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from engine.seats import BySeat
 
 _TICK_SECONDS = 0.1
+_QUIET_TICKS = 10
 _SILENCE_SECONDS = 12.0
 """Heartbeats come more often than this: the figures on the screen may be old."""
 
@@ -45,6 +47,7 @@ class DeviceScreen(OnceScreen[str]):
         self._view = CanvasView(self._paint, self._look)
         self._match: MatchStream | None = None
         self._helping = False
+        self._ticks = 0
 
     def compose(self) -> ComposeResult:
         """One canvas."""
@@ -53,7 +56,13 @@ class DeviceScreen(OnceScreen[str]):
     def on_mount(self) -> None:
         """Follow the match, and let the clocks be seen to run."""
         self.run_worker(self._follow())
-        self.set_interval(_TICK_SECONDS, self._view.repaint)
+        self.set_interval(_TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        # While the device is handed over nothing runs that would have to be seen; only the connection may be lost.
+        self._ticks += 1
+        if self.table.device.stage is Stage.TURN or self._ticks % _QUIET_TICKS == 0:
+            self._view.repaint()
 
     def _paint(self, width: int, height: int) -> Canvas:
         now = time.monotonic()
@@ -114,9 +123,8 @@ class DeviceScreen(OnceScreen[str]):
         for command in commands:
             try:
                 await self._match.submit(command, decision_id=decision_id)
-            except CallError as error:
-                rule = f" (rule {error.metadata['rule']})" if "rule" in error.metadata else ""
-                self.table = self.table.refused(f"Refused: {error.message}{rule}")
+            except Refused as refusal:
+                self.table = self.table.refused(f"Refused: {why_refused(refusal)}")
             except ClientError as error:
                 self.table = self.table.refused(f"Not sent: {error}")
         self._view.repaint()
