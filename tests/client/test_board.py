@@ -167,6 +167,9 @@ def test_a_long_hand_takes_more_rows_and_leaves_the_rest() -> None:
     hand = tuple(sorted({*table.hand, *DOUBLE_SIX[:21]}))[:21]
     canvas = draw(scene(replace(table, hand=hand)), 80, 24)
     assert {target.tile for _, _, target in canvas.targets() if target.tile} == set(hand)
+    text = canvas.text()
+    assert all(f"[{tile}]" in text for tile in hand)
+    assert all(re.search(rf" [↑]?{number}\b", text) for number in range(1, 22))
 
 
 def test_both_hands_are_shown_where_a_record_gives_them() -> None:

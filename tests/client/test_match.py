@@ -415,3 +415,36 @@ async def test_a_command_before_any_news_needs_its_decision_named() -> None:
     async with Client("127.0.0.1:1", "a token") as client, client.play(MATCH_ID) as match:
         with pytest.raises(LookupError):
             await match.submit(Accept(NORTH))
+
+
+@both_transports
+async def test_a_stream_says_whether_it_stands(transport: Transport) -> None:
+    """A screen tells its player at once that the connection is gone, and not only after a long silence."""
+    cut, attached_again, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def breaks(request: pb.WatchRequest) -> AsyncIterator[pb.WatchResponse]:
+        yield snapshot()
+        await cut.wait()
+        raise HangUp
+
+    async def returns(request: pb.WatchRequest) -> AsyncIterator[pb.WatchResponse]:
+        attached_again.set()
+        await go_on.wait()
+        yield events(1, LAST)
+
+    async with serving(Scripted(breaks, returns)) as address:
+        connections = Connections("a token")
+        async with MatchStream(connections, MATCH_ID, address, transport=transport) as match:
+            stands = [match.attached]
+            await anext(match)
+            stands.append(match.attached)
+            heard = match.heard
+            cut.set()
+            await attached_again.wait()
+            stands.append(match.attached)
+            assert match.heard == heard
+            go_on.set()
+            await anext(match)
+            assert match.heard > heard
+        await connections.close()
+    assert stands == [False, True, False]

@@ -9,12 +9,12 @@ import grpc
 import pytest
 
 from client.errors import Refused, call_error
-from client.table import TableState
+from client.table import BidRange, Legal, TableState
 from client.terminal.board import Scene, draw
 from client.terminal.canvas import width_of
 from client.terminal.desk import Desk
 from client.terminal.refusals import why_refused
-from client.terminal.selection import NOTHING, Selection, click, press
+from client.terminal.selection import NOTHING, Selection, click, fitting, press
 from client.terminal.settings import Settings
 from engine.command import Accept, Bid, Command, Decline, Draw, Pass, Play, Resign, Start
 from engine.match import legal
@@ -151,10 +151,10 @@ def test_tab_goes_through_the_ends_where_the_tile_fits_and_no_others() -> None:
         table
         for seed in range(1, 50)
         for table in [playing(plays=2, seed=seed)]
-        if any(sum(tile is other for other, _ in table.prompt.legal.plays) > 1 for tile in table.hand)
+        if any(1 < len(fitting(table, tile)) < len(table.ends) for tile in table.hand)
     )
     plays = table.prompt.legal.plays
-    tile = next(tile for tile, _ in plays if sum(tile is other for other, _ in plays) > 1)
+    tile = next(tile for tile, _ in plays if 1 < len(fitting(table, tile)) < len(table.ends))
     ends = [end for other, end in plays if other is tile]
     selection = Selection(tile)
     visited = []
@@ -167,9 +167,11 @@ def test_tab_goes_through_the_ends_where_the_tile_fits_and_no_others() -> None:
 def test_what_was_chosen_for_one_question_is_not_sent_for_the_next() -> None:
     table = playing(plays=2)
     tile, end = table.prompt.legal.plays[0]
-    desk = Desk(table, selection=Selection(tile, end, 20))
-    later = replace(table, prompt=replace(table.prompt, decision_id=table.prompt.decision_id + 1))
-    assert desk.told(later).selection.amount is None
+    bids = replace(table.prompt, legal=Legal(decline=True, bid=BidRange(15, 100)))
+    later = replace(table, prompt=replace(bids, decision_id=table.prompt.decision_id + 1))
+    assert Desk(replace(table, prompt=bids), Selection(amount=20)).told(later).selection.amount is None
+    assert Desk(later, Selection(amount=20)).told(later).selection.amount == 20
+    desk = Desk(table, selection=Selection(tile, end))
     gone = replace(later, hand=tuple(each for each in table.hand if each is not tile))
     assert desk.told(gone).selection.tile is not tile
 
