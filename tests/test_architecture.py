@@ -135,6 +135,18 @@ def test_the_client_library_knows_no_service() -> None:
     assert faults("client", "services", "matchmaker", "tests") == []
 
 
+def test_the_terminal_client_draws_without_textual() -> None:
+    """What is seen, and what a key makes of it, can be tested and drawn without a terminal; screens are thin."""
+    thin = [
+        module
+        for package in PACKAGES
+        for module, _, name in imports(package)
+        if within(name, "textual")
+        and not re.fullmatch(r"client\.terminal\.(\w*screen|app|view|once)", module)
+    ]
+    assert thin == []
+
+
 def test_generated_messages_are_built_and_read_in_wire_alone() -> None:
     """`rpc` modules name messages in signatures and the servicer; the clients of other services name their stubs."""
     cores = [*imports("engine"), *imports("matchmaker"), *imports("services/storage")]

@@ -29,7 +29,7 @@ from spectacularbid.match.v1 import table_pb2
 from tests.proxy import Proxy, Way
 from tests.pseudoterminal import Terminal, in_a_terminal
 from tests.seats import new_id, scripted
-from tests.stack import Player, Stack
+from tests.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -55,7 +55,7 @@ async def bot(shared: Stack) -> AsyncIterator[None]:
             await running
 
 
-async def seated(shared: Stack, folder: Path) -> tuple[Player, str, list[str]]:
+async def seated(shared: Stack, folder: Path, server: str = "", game: str = "") -> tuple[str, list[str]]:
     """A player with a small match against the bot that begins with an auction, and how the client is called."""
     (player,) = await shared.players(1)
     rng = random.Random(_SEED)
@@ -70,10 +70,10 @@ async def seated(shared: Stack, folder: Path) -> tuple[Player, str, list[str]]:
         metadata=player.metadata,
     )
     state = folder / "identities.json"
-    address = shared.address("matchmaking")
+    address = server or shared.address("matchmaking")
     identities.write(state, address, Identity(player.player_id, player.player_id, player.token, 2**40))
-    common = ["--server", address, "--game", shared.address("game"), "--state", str(state)]
-    return player, created.match_id, common
+    game = game or shared.address("game")
+    return created.match_id, ["--server", address, "--game", game, "--state", str(state)]
 
 
 @dataclass
@@ -158,7 +158,7 @@ async def test_a_whole_match_against_a_house_bot_by_keys_alone(
     shared: Stack, bot: None, tmp_path: Path
 ) -> None:
     """Start, an auction, a refused tile with its reason, help, draws, the end: on 80 columns by 24 rows."""
-    _, match_id, options = await seated(shared, tmp_path)
+    match_id, options = await seated(shared, tmp_path)
     sight = Sight()
     async with in_a_terminal("client", "play", *options) as terminal:
         terminal.looks.append(sight.look)
@@ -201,11 +201,8 @@ async def test_a_lost_connection_is_said_and_comes_back_by_itself(
     shared: Stack, bot: None, tmp_path: Path
 ) -> None:
     """What the clocks show meanwhile is marked as unknown; what is pressed meanwhile arrives."""
-    _, match_id, options = await seated(shared, tmp_path)
     async with way_to(shared, "game") as game, way_to(shared, "matchmaking") as matchmaking:
-        state = Path(options[-1])
-        state.write_text(state.read_text().replace(shared.address("matchmaking"), matchmaking.address))
-        options = ["--server", matchmaking.address, "--game", game.address, "--state", str(state)]
+        match_id, options = await seated(shared, tmp_path, matchmaking.address, game.address)
         async with in_a_terminal("client", "watch", match_id, *options) as terminal:
             await terminal.shows("Press Enter to start")
             for proxy in (matchmaking, game):
