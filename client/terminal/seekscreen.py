@@ -71,9 +71,9 @@ class SeekScreen(OnceScreen[MatchHandle | str]):
             if self._cancelling and error.reason == "SEEK_CANCELLED":
                 return  # whoever cancelled it goes on
             wait = error.retry_after_seconds
-            self._finish(f"{error.message}{'' if wait is None else f' ({wait:.0f} s)'}")
+            self._finish(f"error: {error.message}{'' if wait is None else f' ({wait:.0f} s)'}")
         except ClientError as error:
-            self._finish(str(error))
+            self._finish(f"error: {error}")
         else:
             if self._settings.bell:
                 self.app.bell()
