@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import textual
+from rich.traceback import Traceback
 from textual.app import App
 
 from client.session import MatchHandle
@@ -46,6 +48,10 @@ class TerminalApp(App[str]):
     def on_mount(self) -> None:
         """The first screen."""
         self.push_screen(self._first(), callback=self._next)
+
+    def _fatal_error(self) -> None:
+        # Textual would show the values of local variables, hands among them, and leave them in the scrollback.
+        self.panic(Traceback(show_locals=False, suppress=[textual]))
 
     def _next(self, result: Any) -> None:
         following = self._then(result) if self._then is not None else None

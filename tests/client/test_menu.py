@@ -13,6 +13,7 @@ from client.terminal.menu import ITEMS, Menu, draw_menu
 from client.terminal.menuscreen import MenuScreen
 from client.terminal.settings import Settings
 from engine.rules.book import load
+from engine.tiles import Tile
 from tests.client.recorded import a_match
 from tests.pseudoterminal import in_a_terminal
 
@@ -53,6 +54,23 @@ async def test_a_key_too_many_ends_no_other_screen() -> None:
         screen.dismiss("l")
         screen.dismiss("t")
     assert (app.return_value, app.return_code) == ("l", 0)
+
+
+async def test_a_bug_is_reported_without_what_it_held(capsys: pytest.CaptureFixture[str]) -> None:
+    """Local variables hold hands, and what a program prints at its end stays in the terminal."""
+    app = menu_app(Settings())
+
+    def fail(hand: Tile) -> None:
+        raise ValueError("a bug")
+
+    async with app.run_test(size=(80, 24)):
+        try:
+            fail(Tile.parse("6|6"))
+        except ValueError:
+            app._fatal_error()
+    told = capsys.readouterr().err
+    assert "a bug" in told
+    assert "hand = " not in told
 
 
 async def test_rules_and_a_record_are_read_from_the_menu_without_a_service(tmp_path: Path) -> None:
