@@ -11,10 +11,12 @@ from rich.markup import escape
 
 from client.bots.account import HEADER, Account, seats, verdict
 from client.commandline import GAME, SERVER, Game, Name, Server, State, with_client
+from client.errors import CallError
 from client.hotseat import sit_down
 from client.look import Ascii, AutoDraw, AutoPass, Colours, Plain, SettingsFile, drawn, settings
-from client.session import CASUAL, RATED
+from client.session import CASUAL, RATED, MatchHandle
 from client.words import Pauses
+from engine.seats import NORTH, SOUTH
 
 if TYPE_CHECKING:
     from client.session import Client
@@ -54,13 +56,13 @@ def play(
             from client.terminal.app import seek_app, table_app
 
             if bot:
-                screen = table_app(client, await client.challenge(house_bot=bot), look)
+                screen = table_app(client, await _challenge(client, bot), look)
             else:
                 who = (await client.profile()).name
                 screen = seek_app(client, who, look, rated=not casual)
             say(await screen.run_async() or "")
         elif bot:
-            await sit_down(client, await client.challenge(house_bot=bot), console)
+            await sit_down(client, await _challenge(client, bot), console)
         else:
             await _seek(client, rated=not casual)
 
@@ -117,6 +119,20 @@ def say(text: str) -> None:
         raise typer.Exit(1)
     if text:
         console.print(text, markup=False)
+
+
+async def _challenge(client: Client, bot: str) -> MatchHandle:
+    """A new match against a house bot, or the one that goes on."""
+    try:
+        return await client.challenge(house_bot=bot)
+    except CallError as error:
+        if error.reason != "PLAYER_BUSY":
+            raise
+        own = (await client.profile()).player_id
+        async for live in client.my_matches(live_only=True):
+            seat = NORTH if live.north.player_id == own else SOUTH
+            return MatchHandle(live.match_id, live.address or client.game_address, seat)
+        raise
 
 
 async def _seek(client: Client, *, rated: bool) -> None:

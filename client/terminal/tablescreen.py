@@ -114,6 +114,8 @@ class TableScreen(OnceScreen[str]):
         if self.desk is None:
             self.desk = Desk(news.table)
             self.run_worker(self._measure(news.table.match_id))
+            if news.table.same_device and news.table.outcome is None:
+                self.desk = self.desk.says("This match is played at one device: `table` goes on with it.")
             if self._greeting:
                 self.desk = self.desk.says(self._greeting)
         self.desk = self.desk.told(news.table, tuple(lines(news)), notices)
