@@ -173,7 +173,7 @@ class _Pages:
     async def _leave(self, line: str) -> bool:
         self._leaving = False
         holder, table = self._device.holder, self._device.table
-        if line == "r" and holder is not None and table is not None:
+        if line == "y" and holder is not None and table is not None:
             await self._submit(Resign(holder), table.prompt.decision_id)
         return line == "l"
 
@@ -211,7 +211,7 @@ class _Pages:
 
     def _leaving_page(self) -> list[str]:
         holder = self._device.holder
-        resigns = [] if holder is None else [f"  r  {self._device.names[holder]} resigns"]
+        resigns = [] if holder is None else [f"  y  {self._device.names[holder]} resigns"]
         return [
             "Leave?",
             "",

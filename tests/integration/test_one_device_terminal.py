@@ -256,8 +256,18 @@ async def test_a_whole_match_at_one_device_shows_no_hand_out_of_turn(
 
 
 async def test_the_same_in_plain_text(shared: Stack, witness: Witness, tmp_path: Path) -> None:
-    """Pages are wiped before the next one, and the last of them leaves nothing behind."""
+    """Pages are wiped before the next one, and neither leaving nor the end leaves a tile behind."""
     match_id, command = await table_for(shared, witness, tmp_path)
+    async with in_a_terminal(*command, "--plain") as terminal:
+        terminal.looks.append(witness.screen)
+        await play_on(terminal, witness, plain=True, reveals_max=4)
+        terminal.press("q", "enter")
+        left = await terminal.shows("Leave?")
+        assert not tiles_on(left.splitlines())
+        terminal.press("l", "enter")
+        assert await terminal.exit_status() == 0
+        assert not tiles_on(terminal.text.splitlines())
+    witness.looking = None
     async with in_a_terminal(*command, "--plain") as terminal:
         terminal.looks.append(witness.screen)
         await play_on(terminal, witness, plain=True)
