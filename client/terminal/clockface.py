@@ -57,7 +57,8 @@ def faces(table: TableState, now: float, *, way_ms: int = 0) -> BySeat[Face]:
     running = clock.running if table.outcome is None else None
 
     def face(seat: Seat) -> Face:
-        bank = max(0, clock.banks_ms[seat])
+        # Of two figures the later one is the lower: a bank is never refilled (rule 6.1).
+        bank = max(0, min(clock.banks_ms[seat], table.banks_ms[seat]))
         if seat is not running:
             return Face(table.delay_ms, bank, running=False)
         spent = max(0, int((now - clock.as_of) * 1000) + 1) + way_ms

@@ -68,6 +68,12 @@ def test_a_bank_that_is_nearly_gone_is_marked_as_low() -> None:
     assert faces(table(0, 19_999, 19_999), 100.0).north.low
 
 
+def test_a_bank_that_ran_out_is_empty_when_the_match_is_over() -> None:
+    """No new figures of both clocks come with the end, only what the last turn cost."""
+    over = replace(table(10_000, 130_000), outcome=Outcome(SOUTH, Cause.TIME, ""), banks_ms=BySeat(0, 90_999))
+    assert [face.bank for face in faces(over, 200.0)] == ["0.0", "1:30"]
+
+
 def test_no_clock_runs_when_the_match_is_over() -> None:
     over = replace(table(10_000, 130_000), outcome=Outcome(SOUTH, Cause.TIME, ""))
     assert not any(face.running for face in faces(over, 200.0))
