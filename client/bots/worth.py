@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 from engine.points import TOTAL
 
 JOCKEY_POINTS: Final = 6
-"""How many points it is worth to be the jockey of the next round: 6.2 ± 2.3 in 400 rounds between two strong bots."""
+"""How many points it is worth to be the jockey of the next round. Measured between two strong bots, with
+400 rounds each: 6.2 ± 2.3 before they played out with care, 5.4 ± 2.3 since."""
 
 
 class Worth(NamedTuple):
