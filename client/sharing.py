@@ -48,9 +48,10 @@ async def take_seats(client: Client) -> MatchHandle:
     Raises CallError PLAYER_BUSY while the player has another live match.
     """
     async for summary in client.my_matches(live_only=True):
-        if summary.north.player_id == summary.south.player_id and summary.address:
-            other = player_from_pb(summary.south)
-            return MatchHandle(summary.match_id, summary.address, NORTH, other)
+        if summary.north.player_id == summary.south.player_id:
+            # While the match moves it has no address: any game process says where it has gone.
+            address, other = summary.address or client.game_address, player_from_pb(summary.south)
+            return MatchHandle(summary.match_id, address, NORTH, other)
     request = match_service_pb2.CreateMatchRequest(same_device=True)
     return await client.create_match(request)
 
