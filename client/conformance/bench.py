@@ -21,6 +21,7 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
 from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceStub
+from spectacularbid.rules.v1.rules_service_pb2_grpc import RulesServiceStub
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -112,6 +113,11 @@ class Bench:
     def players(self) -> PlayerServiceStub:
         """Names."""
         return PlayerServiceStub(self.channel(self.server))
+
+    @property
+    def rules(self) -> RulesServiceStub:
+        """The rules as they are explained to players."""
+        return RulesServiceStub(self.channel(self.server))
 
     def matches(self, address: str) -> MatchServiceStub:
         """The game process at an address."""

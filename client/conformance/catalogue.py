@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.conformance import clocks, commands, ends, errors, hidden, ladder, refusals, seeks, streams
+from client.conformance import clocks, commands, ends, errors, hidden, ladder, refusals, seeks, streams, texts
 from client.conformance.check import Check
 
 
@@ -18,6 +18,7 @@ def catalogue() -> tuple[Check, ...]:
         *seeks.CHECKS,
         *ladder.CHECKS,
         *errors.CHECKS,
+        *texts.CHECKS,
     )
 
 

@@ -23,11 +23,14 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from client.conformance.bench import Bench
     from spectacularbid.match.v1 import event_pb2
 
 # What a stamp may lie before the arrival without being a gap, and the rounding of figures.
 _STAMP_MS: Final = 60
+_TURNS_MAX: Final = 6
 _SEAT_NAMES: Final = {table_pb2.SEAT_NORTH: "north", table_pb2.SEAT_SOUTH: "south"}
 
 
@@ -36,7 +39,7 @@ def control(bank_ms: int, delay_ms: int) -> dict[str, Any]:
     return {"time_control": pb.TimeControl(bank_ms=bank_ms, delay_ms=delay_ms)}
 
 
-def _timed(events: dict[int, event_pb2.MatchEvent], applied: pb.Applied) -> event_pb2.TurnTimed:
+def charge_of(events: dict[int, event_pb2.MatchEvent], applied: pb.Applied) -> event_pb2.TurnTimed:
     """What a command was charged."""
     for number in range(applied.first_sequence, applied.last_sequence + 1):
         if number in events and events[number].HasField("turn_timed"):
@@ -44,7 +47,7 @@ def _timed(events: dict[int, event_pb2.MatchEvent], applied: pb.Applied) -> even
     raise BrokenError(f"no turn_timed among events {applied.first_sequence} to {applied.last_sequence}")
 
 
-async def _turn(table: Table, seat: Seat) -> pb.Applied:
+async def whole_turn(table: Table, seat: Seat) -> pb.Applied:
     """Something legal by a seat to the end of its turn: draws belong to it, and are paid for at its end (rule 6.3)."""
     while True:
         acting, request = await next_move(table)
@@ -54,15 +57,30 @@ async def _turn(table: Table, seat: Seat) -> pb.Applied:
             return applied
 
 
-async def _thought(table: Table, watching: Watching, seconds: float) -> tuple[event_pb2.TurnTimed, float]:
-    """A turn that is thought about for that long: what it was charged, and the most it can have taken in milliseconds."""
+async def _thought(table: Table, watching: Watching, seconds: float) -> event_pb2.TurnTimed:
+    """A turn that is thought about for that long, and what it was charged."""
     seat = await table.to_act()
-    begun = time.monotonic()
     await asyncio.sleep(seconds)  # what is looked at is time itself
-    applied = await _turn(table, seat)
-    took_ms = (time.monotonic() - begun) * 1000
-    heard = await watching.reached(applied.last_sequence)
-    return _timed(heard.events, applied), took_ms
+    applied = await whole_turn(table, seat)
+    return charge_of((await watching.reached(applied.last_sequence)).events, applied)
+
+
+async def counted(
+    turn: Callable[[], Awaitable[event_pb2.TurnTimed]], least_ms: float
+) -> list[event_pb2.TurnTimed]:
+    """Turns until one is counted for at least so long. Raises BrokenError when none of several is.
+
+    One alone proves nothing: a service that stands still dates what comes meanwhile to the beginning, for the player.
+    """
+    turns: list[event_pb2.TurnTimed] = []
+    while not turns or turns[-1].elapsed_ms < least_ms - _STAMP_MS:
+        most = max((timed.elapsed_ms for timed in turns), default=0)
+        expect(
+            len(turns) < _TURNS_MAX,
+            f"of {_TURNS_MAX} turns of {least_ms:.0f} ms none was counted for more than {most} ms",
+        )
+        turns.append(await turn())
+    return turns
 
 
 async def the_delay_is_free(bench: Bench) -> None:
@@ -73,7 +91,7 @@ async def the_delay_is_free(bench: Bench) -> None:
     ):
         await watching.read()
         for _ in range(2):
-            timed, _ = await _thought(table, watching, 0.1)
+            timed = await _thought(table, watching, 0.1)
             expect(
                 timed.elapsed_ms < 60_000, "the turn took a minute: the machine is too slow to say anything"
             )
@@ -90,9 +108,8 @@ async def the_bank_pays_what_exceeds_the_delay(bench: Bench) -> None:
     ):
         await watching.read()
         banks = {table_pb2.SEAT_NORTH: bank_ms, table_pb2.SEAT_SOUTH: bank_ms}
-        for _ in range(3):
-            timed, _ = await _thought(table, watching, 0.4)
-            over = timed.elapsed_ms - delay_ms
+        for timed in await counted(lambda: _thought(table, watching, 0.4), 400):
+            over = max(0, timed.elapsed_ms - delay_ms)
             expect(
                 over <= timed.charge_ms <= over + 1,
                 f"{timed.charge_ms} ms charged for {over} ms beyond the delay",
@@ -101,11 +118,6 @@ async def the_bank_pays_what_exceeds_the_delay(bench: Bench) -> None:
             expect(
                 left - 1 <= timed.bank_ms <= left + 1,
                 f"the bank has {timed.bank_ms} ms and should have {left}",
-            )
-            lower = 400 - _STAMP_MS
-            expect(
-                timed.elapsed_ms + timed.credited_ms >= lower,
-                f"a turn thought about for 400 ms took {timed.elapsed_ms} ms",
             )
             banks[timed.seat] = timed.bank_ms
         view = await table.view(NORTH)
@@ -129,9 +141,9 @@ async def a_turn_is_not_charged_for_more_than_it_took(bench: Bench) -> None:
         for _ in range(4):
             seat = await table.to_act()
             asked = time.monotonic()
-            applied = await _turn(table, seat)
+            applied = await whole_turn(table, seat)
             took_ms = (time.monotonic() - begun) * 1000
-            timed = _timed((await watching.reached(applied.last_sequence)).events, applied)
+            timed = charge_of((await watching.reached(applied.last_sequence)).events, applied)
             expect(
                 timed.elapsed_ms <= took_ms + 1,
                 f"{timed.elapsed_ms} ms for what took {took_ms:.0f} ms at most",
@@ -153,14 +165,14 @@ async def a_draw_continues_the_turn(bench: Bench) -> None:
             after = (await table.view(NORTH)).prompt
             expect(after.decision_id == before.decision_id + 1, "a draw did not change the question")
             expect(after.turn == before.turn, "a draw began another turn")
-            first = _timed((await watching.reached(drawn.last_sequence)).events, drawn)
+            first = charge_of((await watching.reached(drawn.last_sequence)).events, drawn)
             await asyncio.sleep(0.4)  # together more than one delay
             await table.do(Draw(NORTH))
             placed = await table.do(play(NORTH, "0|6", "6|6 line_a"))
-            last = _timed((await watching.reached(placed.last_sequence)).events, placed)
+            last = charge_of((await watching.reached(placed.last_sequence)).events, placed)
         expect(
-            last.elapsed_ms + last.credited_ms >= first.elapsed_ms + 400 - _STAMP_MS,
-            f"the turn has {last.elapsed_ms} ms after another 400 ms; it had {first.elapsed_ms}",
+            last.elapsed_ms >= first.elapsed_ms,
+            f"the turn has {last.elapsed_ms} ms at its end; it had {first.elapsed_ms} ms at a draw",
         )
         over = max(0, last.elapsed_ms - delay_ms)
         spent = bank_ms - last.bank_ms
@@ -245,8 +257,8 @@ async def a_command_before_the_deadline_counts(bench: Bench) -> None:
         Watching.of(table, NORTH) as watching,
     ):
         await watching.read()
-        timed, took_ms = await _thought(table, watching, 0.3)
-        expect(timed.charge_ms > 0, f"nothing was charged for {took_ms:.0f} ms with a delay of 50 ms")
+        turns = await counted(lambda: _thought(table, watching, 0.3), 300)
+        expect(turns[-1].charge_ms > 0, "nothing was charged for 300 ms with a delay of 50 ms")
         expect(not (await table.view(NORTH)).HasField("outcome"), "the match is over")
 
 
