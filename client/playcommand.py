@@ -151,4 +151,6 @@ def _waiting_line(facts: Waiting) -> str:
         line += "; the pool is paused, nobody is paired"
     if facts.announcement:
         line += f"; {escape(facts.announcement)}"
+    if facts.house_bots:
+        line += f"; or play a house bot, unrated: --bot {', '.join(facts.house_bots)}"
     return f"{line} (Ctrl-C cancels)"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from client.terminal.canvas import Canvas, Target, wrapped
 from client.terminal.theme import Theme
 
 if TYPE_CHECKING:
     from spectacularbid.matchmaking.v1.matchmaking_service_pb2 import Waiting
+
+QUIET_MS: Final = 10_000
+"""Whoever waits is told something every few seconds: after so long without a word the connection is in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,11 @@ def draw_seeking(seeking: Seeking, width: int, height: int, theme: Theme | None 
     x = canvas.put(left, row, " Esc Cancel ", "button", Target(key="escape")) + 2
     for number, bot in enumerate(bots_offered(seeking.facts), 1):
         x = canvas.put(x, row, f" {number} Play {bot} ", "button.plain", Target(key=str(number))) + 1
-    if seeking.problem:
-        for place, line in enumerate(wrapped(seeking.problem, width)[:2]):
+    problem = seeking.problem
+    if not problem and seeking.since_ms > QUIET_MS:
+        problem = f"No word from the service for {seconds(seeking.since_ms)}; the search goes on by itself."
+    if problem:
+        for place, line in enumerate(wrapped(problem, width)[:2]):
             canvas.put(0, height - 3 + place, line, "bad")
     keys = "esc:cancel the search  ?:help"
     canvas.put(0, height - 1, keys[:width], "help")
@@ -89,9 +95,4 @@ def _rows(seeking: Seeking) -> list[tuple[str, str]]:
         rows.append(("paused", "operators have paused this pool: nobody is paired; your time counts"))
     if facts.announcement:
         rows.append(("operators say", facts.announcement))
-    if facts.house_bots:
-        names = ", ".join(facts.house_bots)
-        rows.append(
-            ("meanwhile", f"a house bot would play you, unrated: {names} (Esc, then play --bot NAME)")
-        )
     return rows
