@@ -121,6 +121,17 @@ def generous(method: str, message: bytes) -> Sequence[bytes]:
     return [answer.SerializeToString()]
 
 
+def oblivious(method: str, message: bytes) -> Sequence[bytes]:
+    """No turn is counted for any time."""
+    if not method.endswith("/Watch"):
+        return [message]
+    news = pb.WatchResponse.FromString(message)
+    for event in news.events:
+        if event.HasField("turn_timed"):
+            event.turn_timed.elapsed_ms = event.turn_timed.charge_ms = 0
+    return [news.SerializeToString()]
+
+
 def forger(method: str, message: bytes) -> Sequence[bytes]:
     """The record claims that the other seat won."""
     if not method.endswith("/GetRecord"):
@@ -142,9 +153,10 @@ Make = Callable[[], Fault]
         (forgetful, "a-repeated-request-has-its-first-answer", "the repeat got"),
         (lambda: indiscreet, "a-spectator-is-told-the-table", "tells a spectator of"),
         (lambda: generous, "a-clock-that-runs-out-loses", "are shown of"),
+        (lambda: oblivious, "a-command-before-the-deadline-counts", "none was counted"),
         (lambda: forger, "a-record-proves-the-match", "the record does not verify"),
     ],
-    ids=["repeated", "lost", "forgetful", "indiscreet", "generous", "forger"],
+    ids=["repeated", "lost", "forgetful", "indiscreet", "generous", "oblivious", "forger"],
 )
 async def test_a_broken_promise_is_found(front: Front, make: Make, name: str, reason: str) -> None:
     """Each fault alone makes the check fail that looks at it, and the check says what it found."""
@@ -179,6 +191,7 @@ async def test_behind_a_faithful_front_door_the_same_checks_pass(front: Front) -
         "a-repeated-request-has-its-first-answer",
         "a-spectator-is-told-the-table",
         "a-clock-that-runs-out-loses",
+        "a-command-before-the-deadline-counts",
         "a-record-proves-the-match",
         "refusal-not-started",
     ]
