@@ -184,7 +184,9 @@ def _play(table: TableState, selection: Selection) -> Question:
         return Question(f"{forced} [{tile}]: {_scores(tile.pips)}.", asked=True, buttons=(enter,))
     ends = fitting(table, tile)
     if not ends:
-        why = "fits nowhere" if len(plays) != 1 else "cannot be placed now"
+        somewhere = any(each.value in (tile.low, tile.high) for each in table.ends)
+        # Where it would fit, only the drawn tile may be placed (rule 4.3).
+        why = "may not be placed now" if somewhere else "fits nowhere"
         return Question(f"[{tile}] {why}.", asked=True, buttons=(enter,))
     if selection.end is None:
         letters = " or ".join(letter_of(table, end).upper() for end in ends)

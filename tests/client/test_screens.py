@@ -15,6 +15,7 @@ from client.errors import call_error
 from client.session import Client, MatchHandle
 from client.terminal.app import seek_app
 from client.terminal.canvas import Canvas, Target
+from client.terminal.seeking import Seeking, draw_seeking
 from client.terminal.settings import Settings
 from client.terminal.view import CanvasView
 from engine.seats import NORTH
@@ -141,3 +142,14 @@ async def test_who_waits_long_may_play_a_house_bot_instead() -> None:
         await pilot.press("2")
         await pilot.pause()
     assert [handle.match_id for handle in results] == ["against strong"]
+
+
+def test_a_search_that_hears_nothing_says_so() -> None:
+    waiting = Waiting(waited_ms=60_000, players_waiting=2, rating_window=80)
+
+    def text(since_ms: int) -> str:
+        return draw_seeking(Seeking(rated=True, name="Nora", facts=waiting, since_ms=since_ms), 80, 24).text()
+
+    assert "No word from the service for 12 s" in text(12_000)
+    assert "No word" not in text(3_000)
+    assert "1:12 min" in text(12_000)
