@@ -43,7 +43,8 @@ def _line(table: TableState, event: MatchEvent) -> str:
         case "bid_made":
             return f"{who(table, some_seat_from_pb(event.bid_made.seat))} bid {event.bid_made.amount}"
         case "opening_won":
-            return f"{who(table, some_seat_from_pb(event.opening_won.seat))} won the opening"
+            won = event.opening_won
+            return f"{who(table, some_seat_from_pb(won.seat))} won the opening for {won.price or 'nothing'}"
         case "tile_placed":
             placed = event.tile_placed
             tile = tile_from_pb(placed.placement.tile)

@@ -53,7 +53,10 @@ def test_everything_is_on_the_screen_and_nothing_is_cut_off(seed: int, audience:
     rng = random.Random(seed)
     for _, table in tables(seed, audience, 0.2):
         selection = Selection(rng.choice(table.hand)) if table.hand else NOTHING
-        for (width, height), theme in zip(SIZES, (Theme(), Theme(ascii=True)), strict=True):
+        any_size = rng.randint(80, 200), rng.randint(24, 60)
+        for (width, height), theme in zip(
+            (*SIZES, any_size), (Theme(), Theme(ascii=True), Theme()), strict=True
+        ):
             canvas = draw(scene(table, selection), width, height, theme)
             text = canvas.text()
             rows = [canvas.row(y) for y in range(height)]
