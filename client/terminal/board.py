@@ -80,7 +80,7 @@ def draw(scene: Scene, width: int, height: int, theme: Theme | None = None) -> C
     if beside:
         _panel(canvas, width - beside, scene, theme)
     if width < WIDTH_MIN or height < HEIGHT_MIN:
-        canvas.put(0, 0, f"Too small: {WIDTH_MIN}x{HEIGHT_MIN} is needed"[:width], "bad")
+        canvas.put(0, 0, f"Too small: {WIDTH_MIN}x{HEIGHT_MIN} is needed".ljust(width)[:width], "bad")
     return canvas
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from client.handover import Device, Stage, public
+from rich.cells import cell_len, set_cell_size
+
+from client.handover import NAME_MAX, Device, Stage, public
 from client.match import News
 from client.terminal import story
-from client.terminal.board import Scene, board_width, draw
+from client.terminal.board import WIDTH_MIN, Scene, board_width, draw
 from client.terminal.canvas import Canvas, Target
 from client.terminal.selection import NOTHING, Selection, click, press
 from client.terminal.theme import Theme
@@ -141,16 +143,17 @@ class SharedTable:
         """Two lines across the screen that say what is waited for; empty while a seat plays."""
         names, holder = self.device.names, self.device.holder
         if self.leaving:
-            resigns = "" if holder is None else f"Y resigns for {names[holder]};  "
-            return "LEAVE THE TABLE?", f"L leaves the match for later;  {resigns}any other key goes back"
+            resigns = "" if holder is None else f"Y resigns for {_brief(names[holder])};  "
+            return "LEAVE THE TABLE?", f"L leaves it for later;  {resigns}other keys go back"
         match self.device.stage:
             case Stage.HAND_OVER if holder is not None:
                 running = self.device.table is not None and self.device.table.prompt.to_act is holder
                 clocks = "The clock runs already!" if running else "Both clocks stand still until then."
-                return (
-                    f"PASS THE DEVICE TO {names[holder].upper()}",
-                    f"{names[holder]} presses R or Enter to see the tiles. {clocks}",
-                )
+                name = _brief(names[holder])
+                says = f"{name} presses R or Enter to see the tiles. {clocks}"
+                if cell_len(says) > WIDTH_MIN:
+                    says = f"{name}: R or Enter shows tiles. {clocks}"
+                return f"PASS THE DEVICE TO {names[holder].upper()}", says
             case Stage.START:
                 return "BOTH READY?", "Enter starts the match. Then the device goes to whoever opens."
             case Stage.CONTINUE:
@@ -159,6 +162,11 @@ class SharedTable:
                 return "ONE MOMENT", "The service deals."
             case _:
                 return "", ""
+
+
+def _brief(name: str) -> str:
+    """A name in no more than `NAME_MAX` columns: some characters take two."""
+    return set_cell_size(name, NAME_MAX).rstrip() if cell_len(name) > NAME_MAX else name
 
 
 _GO: Final = {

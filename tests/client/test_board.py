@@ -185,7 +185,8 @@ def test_both_hands_are_shown_where_a_record_gives_them() -> None:
 def test_a_small_screen_says_that_it_is_too_small() -> None:
     table = table_with(Phase.PLAYING)
     for size in ((79, 24), (80, 23), (20, 5), (1, 1)):
-        assert draw(scene(table), *size).text().startswith("Too small"[: size[0]])
+        top = draw(scene(table), *size).text().split("\n")[0]
+        assert top == "Too small: 80x24 is needed"[: size[0]].rstrip()
 
 
 def test_the_clocks_are_unknown_while_nothing_is_heard() -> None:

@@ -7,13 +7,14 @@ import re
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 
 from client.handover import Stage
 from client.terminal.canvas import Target
 from client.terminal.sharedtable import SharedTable, draw_shared
 from client.wire import table_from_pb
 from engine.command import Resign, Reveal
-from engine.seats import SEATS, Seat
+from engine.seats import SEATS, BySeat, Seat
 from services.game.story import Audience, Story
 from tests.client.tables import carry_out
 from tests.devicescenes import match_and_table
@@ -77,6 +78,21 @@ def test_in_a_turn_the_holder_sees_the_own_hand_and_not_the_other(
     found = {one or f"{low}|{high}" for one, low, high in TILE.findall(text)}
     assert {tile.text for tile in story.state.hands[holder]} <= found
     assert not {tile.text for tile in story.state.hands[holder.opponent]} & found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Maximilian-Georg",
+        "\u30b9\u30da\u30af\u30bf\u30ad\u30e5\u30e9\u30fc\u30d3\u30c3\u30c9\u30b9\u30bf\u30fc\u30a2\u30a2",
+    ],
+)
+def test_what_is_asked_fits_the_screen_for_the_longest_names(
+    name: str, scene: tuple[Story, SharedTable]
+) -> None:
+    shared = replace(scene[1], device=replace(scene[1].device, names=BySeat(name, name)))
+    for asked in (shared, shared.press("q").after):
+        assert all(cell_len(line) <= 80 for line in asked.band())
 
 
 def test_leaving_and_resigning_are_asked_for_once_more(scene: tuple[Story, SharedTable]) -> None:
