@@ -160,11 +160,12 @@ class Desk:
         stale: bool = False,
         way_ms: int = 0,
     ) -> Canvas:
-        """The table, or the help with the player's clock below it."""
+        """The table, or the help with how others find this match, and the player's clock, below it."""
         if not self.helping:
             scene = self.scene(now, banner=banner, stale=stale, way_ms=way_ms)
             return draw(scene, width, height, theme)
-        footer: list[tuple[str, str]] = [(banner, "notice")] if banner else []
+        footer = [(banner, "notice")] if banner else []
+        footer.append((f"Others look on with: spectacular-bid watch {self.table.match_id}", ""))
         running = self.table.prompt.clock.running
         if running is not None and self.table.outcome is None:
             face = faces(self.table, now, way_ms=way_ms)[running]

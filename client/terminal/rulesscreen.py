@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from client.rules import Help
     from client.rulespage import Line
 
-_KEYS: Final = "up, down, pgup, pgdn, home, end, wheel: scroll   1-7: chapter   l: language   q: leave"
+KEYS: Final = "up, down, pgup, pgdn, home, end: scroll  1-7: chapter  l: language  q: leave"
+"""The bottom line."""
 
 
 class RulesScreen(OnceScreen[str]):
@@ -38,7 +39,7 @@ class RulesScreen(OnceScreen[str]):
         self._server = server
         self._text = Static(id="rules")
         self._pages = VerticalScroll(self._text)
-        self._keys = Static(_KEYS, id="keys")
+        self._keys = Static(KEYS, id="keys")
         self._lines: list[Line] = []
 
     def compose(self) -> ComposeResult:

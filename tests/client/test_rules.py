@@ -14,6 +14,8 @@ from client.__main__ import app
 from client.rules import ask, own
 from client.rulescommand import language_of
 from client.rulespage import cells, page, wrapped
+from client.terminal.board import WIDTH_MIN
+from client.terminal.rulesscreen import KEYS
 from engine.rules.book import LANGUAGES, Remark, load
 from services.wire.rules import answer_to_pb
 from spectacularbid.rules.v1 import rules_service_pb2 as pb
@@ -41,6 +43,10 @@ def test_a_page_fits_and_leaves_nothing_out(language: str, width: int) -> None:
             assert isinstance(block, Remark) or block[0] in said
     for term in book.terms:
         assert "".join(term.meaning.split()) in said
+
+
+def test_the_keys_fit_the_smallest_screen() -> None:
+    assert cells(KEYS) <= WIDTH_MIN
 
 
 def test_lines_break_where_a_reader_would_break_them() -> None:

@@ -206,6 +206,7 @@ def test_help_sends_nothing_and_keeps_the_clock_in_sight() -> None:
     from client.terminal.theme import Theme
 
     text = helping.after.draw(80, 24, 1.0, Theme()).text()
+    assert f"spectacular-bid watch {helping.after.table.match_id}\n" in text
     assert "left, right" in text
     assert "delay 7, bank 0:51" in text
     back = helping.after.press("enter")
