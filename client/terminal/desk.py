@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.seats import Seat
 
 _LOG_MAX: Final = 200
+_NOT_BEGUN: Final = "You can resign when the match has begun (rule 7.3)."
 _RESIGN: Final = "resign"
 _LEAVE: Final = "leave"
 _YES: Final = ("y", "Y")
@@ -98,8 +99,11 @@ class Desk:
         if self.seat is None:
             return Reaction(self)
         if key == "R":
-            begun = self.table.prompt.phase is not Phase.AWAITING_START and self.table.outcome is None
-            return Reaction(replace(self, asking=_RESIGN) if begun else self)
+            if self.table.outcome is not None:
+                return Reaction(self)
+            if self.table.prompt.phase is Phase.AWAITING_START:
+                return self._reacts(Pressed(self.selection, hint=_NOT_BEGUN))
+            return Reaction(replace(self, asking=_RESIGN))
         return self._reacts(press(key, self.selection, self.table, self.seat))
 
     def click(self, target: Target) -> Reaction:

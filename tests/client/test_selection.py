@@ -21,6 +21,7 @@ from engine.match import legal
 from engine.outcome import Cause, Outcome
 from engine.refusal import Refusal
 from engine.seats import NORTH, SOUTH
+from engine.state import Phase
 from services.game.story import Audience
 from tests.client.tables import carry_out, new_story, news, told
 
@@ -211,6 +212,13 @@ def test_help_sends_nothing_and_keeps_the_clock_in_sight() -> None:
     assert "delay 7, bank 0:51" in text
     back = helping.after.press("enter")
     assert (back.after, back.command) == (desk, None)
+
+
+def test_before_the_start_it_is_said_that_nobody_resigns() -> None:
+    table = playing(plays=1)
+    pressed = Desk(replace(table, prompt=replace(table.prompt, phase=Phase.AWAITING_START))).press("R")
+    assert (pressed.command, pressed.after.asking) == (None, "")
+    assert "You can resign when the match has begun" in draw(pressed.after.scene(0.0), 80, 24).text()
 
 
 def test_a_spectator_can_send_nothing() -> None:
