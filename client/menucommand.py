@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 _BACK: Final = "Enter goes back to the menu, q ends. "
 
 
-def start(context: typer.Context) -> None:
+def start(
+    context: typer.Context,
+    server: Annotated[str, typer.Option(help="As after a command: here for all that the menu starts.")] = "",
+    game: Annotated[str, typer.Option(help="The same.")] = "",
+) -> None:
     """Spectacular Bid: play, watch, look at the ladder, step through matches, read the rules. Without a command: a menu."""
+    for variable, given in (("SPECTACULAR_BID_SERVER", server), ("SPECTACULAR_BID_GAME", game)):
+        if given:
+            # Commands read their options after this; what is typed behind a command still goes before it.
+            os.environ[variable] = given
     if context.invoked_subcommand is not None:
         return
     if not drawn(plain=False):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from client.__main__ import app
 from client.terminal.app import menu_app
@@ -22,6 +24,17 @@ def test_everything_on_the_menu_is_a_command() -> None:
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
     assert {item.command[0] for item in ITEMS[:-1]} == commands - {"seek"}
     assert len({item.key for item in ITEMS}) == len(ITEMS)
+
+
+def test_addresses_before_the_command_are_for_all_that_the_menu_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPECTACULAR_BID_SERVER", "example.test:1")
+    monkeypatch.setenv("SPECTACULAR_BID_GAME", "example.test:2")
+    given = ["--server", "example.test:3", "--game", "example.test:4"]
+    assert CliRunner().invoke(app, [*given, "ladder", "--count", "0"]).exit_code == 2
+    assert os.environ["SPECTACULAR_BID_SERVER"] == "example.test:3"
+    assert os.environ["SPECTACULAR_BID_GAME"] == "example.test:4"
 
 
 def test_keys_choose_and_do() -> None:
