@@ -31,7 +31,10 @@ better partner, and one comes soon enough. Fewer are looked at as soon as they c
 THREAD = 128
 """Pairing more than this takes long enough that calls would notice; it is done beside the loop."""
 ANNOUNCE_PERIOD_SECONDS = 0.5
-"""The number of waiting players is told at most this often: each change is a message to each of them."""
+"""The number of waiting players is told at most this often: each change is a message to each of them. As often, some of
+them are looked for in live matches."""
+LOOKED_FOR = 500
+"""Players looked for at a time, in turn: of a crowd, everybody within seconds."""
 
 
 def rest_seconds(waiting: int, took_seconds: float, period_seconds: float) -> float:
@@ -68,6 +71,8 @@ class Wave:
         self._wake = asyncio.Event()
         self._telling = Tasks()
         self._making = asyncio.Lock()
+        self._looked_for = 0
+        """How many of those who wait were looked for in this turn."""
 
     def wake(self) -> None:
         """Something has changed that may make a match possible."""
@@ -86,6 +91,7 @@ class Wave:
             if time.monotonic() >= announced + ANNOUNCE_PERIOD_SECONDS:
                 announced = time.monotonic()
                 self._seekers.announce()
+                await self._look_for_seated()
             await asyncio.sleep(rest_seconds(len(self._seekers), time.monotonic() - began, self._period))
 
     async def finish(self) -> None:
@@ -205,6 +211,28 @@ class Wave:
         )
         for seat, seeker, opponent in seats:
             seeker.settle(Matched(match_id, seat, placed or address, opponent.player, opponent.shown))
+
+    async def _look_for_seated(self) -> None:
+        """Tell those who were given a seat while they waited: a match made by CreateMatch asks no queue, and somebody
+        whom nobody fits would not be found out by being paired."""
+        waiting = [seeker for seeker in self._seekers if seeker.ending is None and seeker.answer is None]
+        if self._looked_for >= len(waiting):
+            self._looked_for = 0
+        looked_for = waiting[self._looked_for : self._looked_for + LOOKED_FOR]
+        self._looked_for += LOOKED_FOR
+        if not looked_for:
+            return
+        try:
+            async with self._pool.acquire() as connection:
+                seated = await seeks.find_seated(
+                    connection, [seeker.player.player_id for seeker in looked_for]
+                )
+        except TRANSIENT:
+            return
+        for seeker in looked_for:
+            if seeker.player.player_id in seated and seeker.answer is None:
+                self._metrics.lost_races.labels("busy").inc()
+                await self._resolve(seeker, gone=False)
 
     async def _resolve(self, seeker: Seeker, *, gone: bool) -> None:
         """Find out why a seek could not be used up: its row is gone, or its player is in a live match."""

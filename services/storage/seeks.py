@@ -379,3 +379,9 @@ async def find_live(connection: Connection, player_id: str) -> LiveMatch | None:
         fence=row["fence"] or FIRST_FENCE,
         address=row["address"],
     )
+
+
+async def find_seated(connection: Connection, player_ids: Sequence[str]) -> set[str]:
+    """Those of some players who have a seat in a live match."""
+    rows = await connection.fetch("select player_id from live_seat where player_id = any($1)", player_ids)
+    return {row["player_id"] for row in rows}

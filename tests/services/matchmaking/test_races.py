@@ -144,6 +144,17 @@ async def test_fc_38_seeks_race_with_created_matches(open_house: House) -> None:
     await nobody_sits_twice(open_house)
 
 
+async def test_who_is_called_to_a_match_while_nobody_else_waits_is_told_of_it(open_house: House) -> None:
+    """There is nobody to be paired with, which is how it would be found out otherwise."""
+    alone = open_house.player("ann").seek()
+    await alone.is_waiting()
+    await open_house.pool.execute("insert into player (player_id, name) values ('player-ben', 'ben')")
+    assert await created_elsewhere(open_house.pool, "player-ann", "player-ben")
+    match = await alone.matched()
+    assert match.match_id == str(await open_house.pool.fetchval("select match_id from match"))
+    assert await open_house.pool.fetchval("select count(*) from seek") == 0
+
+
 async def test_fc_38_who_disconnects_while_being_matched_learns_of_it_on_the_next_call(
     open_house: House,
 ) -> None:
