@@ -80,7 +80,7 @@ arena: setup ## play the house bots against each other, MATCHES a pairing (200):
 lock: ## resolve the dependencies anew and write both requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }
 	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --output-file requirements.txt
-	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --group dev \
+	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --extra tracing --group dev \
 		--constraints requirements.txt --output-file requirements-dev.txt
 
 clean: ## remove what was made, the data of the local stack too; .venv stays
