@@ -6,12 +6,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist loadfile
-SOURCES := engine matchmaker services client tests protos/build_hook.py .ci/setup.py
+SOURCES := engine matchmaker services client tests protos/build_hook.py .ci/setup.py .ci/tools.py
 COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating arena lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating arena lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -19,6 +19,9 @@ help: ## say what can be made
 
 setup: ## make .venv from the locked requirements, generate the gRPC code (every target does this when needed)
 	@$(PYTHON) .ci/setup.py $(if $(filter file,$(origin PYTHON)),,--with-this-python)
+
+tools: setup ## get the programs that only tests need, Prometheus and promtool, into build/tools (`make test` does this)
+	@$(BIN)/python .ci/tools.py
 
 protos: setup ## generate the gRPC code into build/protos
 	@$(BIN)/python protos/build_hook.py
@@ -38,7 +41,7 @@ check: lint ## lint, types, protos, migrations
 	$(BIN)/buf lint protos
 	$(BIN)/squawk --config services/storage/squawk.toml services/storage/migrations/*.sql
 
-test: check ## check, then every test against real processes and a real PostgreSQL
+test: check tools ## check, then every test against real processes and a real PostgreSQL
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 run: setup ## start the stack, let two bots play a rated match, serve until Ctrl-C
