@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final
 
-import grpc
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from services.common.settings import PREFIX, split_address
 from services.ops.acts import reason_of
-from services.ops.database import UNREADABLE, WIDTH, time_of
+from services.ops.database import WIDTH, time_of
+from services.ops.leader import Address, ask
 from spectacularbid.internal.operations.v1 import operations_service_pb2 as pb
-from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import OperationsServiceStub
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as matchmaking_pb
-
-T = TypeVar("T")
-
-REFUSED: Final = 1
-TOKEN_VARIABLE: Final = f"{PREFIX}OPERATOR_TOKEN"
-PATIENCE_SECONDS: Final = 15.0
-"""How long a leader is looked for: longer than a standby needs to become one."""
-CALL_SECONDS: Final = 10.0
-PAUSE_SECONDS: Final = 0.3
-# What another process of matchmaking, or the same one later, may answer otherwise.
-_PASSING: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 _POOLS: Final = {"rated": matchmaking_pb.POOL_RATED, "casual": matchmaking_pb.POOL_CASUAL}
 _NAMES: Final[dict[int, str]] = {number: name for name, number in _POOLS.items()}
@@ -45,14 +28,6 @@ _MODES: Final[dict[int, str]] = {
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
-Address = Annotated[
-    str,
-    typer.Option(
-        "--address",
-        envvar=f"{PREFIX}MATCHMAKING_ADDRESS",
-        help="host:port of matchmaking's internal address; several with commas between, of which one leads.",
-    ),
-]
 PoolOption = Annotated[list[str] | None, typer.Option("--pool", help="rated or casual; both without it.")]
 Until = Annotated[str, typer.Option(help="ISO time with its zone at which it ends by itself.")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept.")]
@@ -63,7 +38,7 @@ def status(
     address: Address, orders: Annotated[int, typer.Option(min=0, max=1000, help="Last orders shown.")] = 10
 ) -> None:
     """Show what each pool does, what is announced, and who ordered what lately."""
-    answer = _ask(
+    answer = ask(
         address, lambda service, options: service.GetPools(pb.GetPoolsRequest(orders=orders), **options)
     )
     _show(answer.pools)
@@ -99,12 +74,12 @@ def announce(
 ) -> None:
     """Show a text to those who wait."""
     request = pb.AnnounceRequest(pools=_numbers(pool), text=text, until=_stamp(until), reason=reason)
-    _show(_ask(address, lambda service, options: service.Announce(request, **options)).pools)
+    _show(ask(address, lambda service, options: service.Announce(request, **options)).pools)
 
 
 def _set(address: str, pool: list[str] | None, mode: pb.PoolMode.ValueType, reason: str, until: str) -> None:
     request = pb.SetPoolModeRequest(pools=_numbers(pool), mode=mode, reason=reason, until=_stamp(until))
-    _show(_ask(address, lambda service, options: service.SetPoolMode(request, **options)).pools)
+    _show(ask(address, lambda service, options: service.SetPoolMode(request, **options)).pools)
 
 
 def _numbers(pools: list[str] | None) -> list[matchmaking_pb.Pool.ValueType]:
@@ -121,39 +96,6 @@ def _stamp(text: str) -> Timestamp | None:
     stamp = Timestamp()
     stamp.FromDatetime(until)
     return stamp
-
-
-def _ask(listed: str, call: Callable[[OperationsServiceStub, dict[str, Any]], Awaitable[T]]) -> T:
-    """The answer of the process that leads. Ends the command with status 1 when it refuses, 2 when nobody answers."""
-    token = os.environ.get(TOKEN_VARIABLE, "")
-    if not token:
-        raise typer.BadParameter(f"{TOKEN_VARIABLE} is not set")
-    addresses = [part.strip() for part in listed.split(",")]
-    for address in addresses:
-        try:
-            split_address(address)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--address") from None
-    options = {"metadata": (("authorization", f"Bearer {token}"),), "timeout": CALL_SECONDS}
-
-    async def run() -> T:
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            for address in addresses:
-                try:
-                    async with grpc.aio.insecure_channel(address) as channel:
-                        return await call(OperationsServiceStub(channel), options)
-                except grpc.aio.AioRpcError as error:
-                    if error.code() not in _PASSING or time.monotonic() > give_up:
-                        raise
-            await asyncio.sleep(PAUSE_SECONDS)
-
-    try:
-        return asyncio.run(run())
-    except grpc.aio.AioRpcError as error:
-        passing = error.code() in _PASSING
-        sys.stderr.write(f"{'nobody leads' if passing else 'nothing was changed'}: {error.details()}\n")
-        raise typer.Exit(UNREADABLE if passing else REFUSED) from None
 
 
 def _show(states: Iterable[pb.PoolState]) -> None:
