@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, model
 
-Reason = Literal["rated", "unrated_mode", "void", "cancelled", "held", "reversed"]
+Reason = Literal["rated", "unrated_mode", "void", "cancelled", "held", "reversed", "annulled"]
 """Why a finished match is rated or not."""
 
 
@@ -26,6 +26,8 @@ class Action(StrEnum):
     """It counts after all, in the place where it ended."""
     REVERSE = "reverse"
     """It does not count."""
+    ANNUL = "annul"
+    """It never counted and never will. Only before it was rated: whoever rules sees to that."""
 
 
 class Treatment(StrEnum):
@@ -34,6 +36,7 @@ class Treatment(StrEnum):
     COUNTS = "counts"
     HELD = "held"
     REVERSED = "reversed"
+    ANNULLED = "annulled"
 
 
 _RULINGS: Final[Mapping[tuple[Treatment, Action], Treatment]] = {
@@ -43,6 +46,17 @@ _RULINGS: Final[Mapping[tuple[Treatment, Action], Treatment]] = {
     (Treatment.HELD, Action.REVERSE): Treatment.REVERSED,
     # How a reversal that was a mistake is taken back: held again, then released.
     (Treatment.REVERSED, Action.HOLD): Treatment.HELD,
+    # Nothing leads out of it: whoever is not sure holds the result.
+    (Treatment.COUNTS, Action.ANNUL): Treatment.ANNULLED,
+    (Treatment.HELD, Action.ANNUL): Treatment.ANNULLED,
+}
+
+
+_SAID: Final[Mapping[Treatment, Reason]] = {
+    Treatment.COUNTS: "rated",
+    Treatment.HELD: "held",
+    Treatment.REVERSED: "reversed",
+    Treatment.ANNULLED: "annulled",
 }
 
 
@@ -58,6 +72,7 @@ def rule(treatment: Treatment, action: Action) -> Treatment:
             Treatment.COUNTS: "it is not held",
             Treatment.HELD: "it is held already",
             Treatment.REVERSED: "it is reversed already" if action is Action.REVERSE else "it is reversed",
+            Treatment.ANNULLED: "it is annulled already" if action is Action.ANNUL else "it is annulled",
         }
         raise NonsenseError(now[treatment])
     return after
@@ -96,9 +111,7 @@ class Result:
             return "void"
         if self.cause == "cancelled":
             return "cancelled"
-        if treatment is Treatment.HELD:
-            return "held"
-        return "reversed" if treatment is Treatment.REVERSED else "rated"
+        return _SAID[treatment]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from services.storage.incidents import Incident, Kind, put_incidents
 from services.storage.pool import Connection, Pool
+from services.storage.rulings import Via
 
 
 class Consequence(StrEnum):
@@ -53,6 +54,9 @@ class Declaration:
     ended_at: datetime | None
     """None while it lasts; a declaration that voids has an end."""
     incident_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    before_rating: bool = False
+    """Whether a named match is void even if it is over, as long as it has not been rated (`annulments`)."""
+    via: Via = "database"
 
 
 class UnknownMatchError(Exception):
@@ -74,6 +78,8 @@ async def declare(connection: Connection, declaration: Declaration, policy_versi
         "effect": declaration.consequence.value,
         "scope": scope.kind.value,
         "matches": list(scope.match_ids),
+        **({"before_rating": True} if declaration.before_rating else {}),
+        **await _signed(connection, "declared", declaration.via),
     }
     incident = Incident(
         incident_id=declaration.incident_id,
@@ -89,15 +95,29 @@ async def declare(connection: Connection, declaration: Declaration, policy_versi
     await put_incidents(connection, [incident])
 
 
+async def _signed(connection: Connection, what: str, via: Via) -> dict[str, str]:
+    """When something is done and how; straight in the database, who is connected there."""
+    row = await connection.fetchrow("select clock_timestamp() as at, session_user::text as who")
+    assert row is not None
+    signed = {f"{what}_at": row["at"].isoformat(), f"{what}_via": via}
+    return signed if via == "operations" else signed | {f"{what}_database_user": row["who"]}
+
+
 async def close(
-    connection: Connection, incident_id: str, *, author: str, reason: str, ended_at: datetime
+    connection: Connection,
+    incident_id: str,
+    *,
+    author: str,
+    reason: str,
+    ended_at: datetime,
+    via: Via = "database",
 ) -> bool:
     """Ends a declared incident that still lasts, saying who ended it and why; False when there is none."""
     row = await connection.fetchval(
         """
         update incident
         set ended_at = greatest($2, began_at),
-            detail = detail || jsonb_build_object('closed_by', $3::text, 'closed_reason', $4::text)
+            detail = detail || jsonb_build_object('closed_by', $3::text, 'closed_reason', $4::text) || $5::jsonb
         where incident_id = $1 and kind = 'operator' and ended_at is null
         returning true
         """,
@@ -105,6 +125,7 @@ async def close(
         ended_at,
         author,
         reason,
+        json.dumps(await _signed(connection, "closed", via)),
     )
     return bool(row)
 

@@ -10,7 +10,7 @@ import asyncpg
 
 from matchmaker.ladder import Change, Reason, Treatment
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, rate
-from services.storage import holds
+from services.storage import annulments, holds
 from services.storage.pool import Connection
 from services.storage.refold import ENDED, Ended, Refold, ended_of
 from services.storage.rulings import SERVICE, Act, automatic_hold, put_recompute, put_ruling, treatments
@@ -136,6 +136,10 @@ async def _ruled(connection: Connection, ended: Ended) -> Verdict | None:
     if await _is_decided(connection, ended.match_id):
         return None
     ruled = (await treatments(connection, [ended.match_id]))[ended.match_id]
+    settled = ruled.treatment in (Treatment.REVERSED, Treatment.ANNULLED)
+    if not settled and (annulled := await annulments.annulment_of(connection, ended.match_id)):
+        await put_ruling(connection, annulled, [ended.match_id])
+        return Verdict(ended.result.reason(Treatment.ANNULLED), MODEL_VERSION, annulled.ruling_id)
     if ruled.ruling_id is None and (found := await holds.incident_over(connection, ended.match_id)):
         ruling = automatic_hold(*found)
         await put_ruling(connection, ruling, [ended.match_id])

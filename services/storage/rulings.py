@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from matchmaker.ladder import Action, NonsenseError, Treatment, rule, treatment_of
@@ -22,6 +22,10 @@ RECOMPUTE: Final = "recompute"
 """The action of a recorded repair: it is about no match, and changes decisions all the same."""
 
 
+Via = Literal["operations", "database"]
+"""How a person's act comes about: through matchmaking, by token; or straight in the database, in an emergency."""
+
+
 @dataclass(frozen=True, slots=True)
 class Act:
     """Who does something about the ladder, and why."""
@@ -31,6 +35,8 @@ class Act:
     incident_id: UUID | None = None
     automatic: bool = False
     """By the service, not by a person."""
+    via: Via = field(default="database", kw_only=True)
+    """How a person did it. An act straight in the database is kept with the user who was connected there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ async def make_ruling(connection: Connection, ruling: Ruling, match_ids: Sequenc
     """
     async with connection.transaction():
         await own_ladder(connection)
-        return await _rule(connection, ruling, match_ids)
+        return await rule_as_owner(connection, ruling, match_ids)
 
 
 async def hold_overlooked(connection: Connection, incident_id: UUID) -> Summary:
@@ -67,7 +73,7 @@ async def hold_overlooked(connection: Connection, incident_id: UUID) -> Summary:
         if not match_ids:
             return Summary()
         reason = await holds.reason_of(connection, incident_id)
-        return await _rule(connection, automatic_hold(incident_id, reason), match_ids)
+        return await rule_as_owner(connection, automatic_hold(incident_id, reason), match_ids)
 
 
 def automatic_hold(incident_id: UUID, reason: str) -> Ruling:
@@ -75,7 +81,8 @@ def automatic_hold(incident_id: UUID, reason: str) -> Ruling:
     return Ruling(SERVICE, reason, incident_id, automatic=True, action=Action.HOLD)
 
 
-async def _rule(connection: Connection, ruling: Ruling, match_ids: Sequence[UUID]) -> Summary:
+async def rule_as_owner(connection: Connection, ruling: Ruling, match_ids: Sequence[UUID]) -> Summary:
+    """As `make_ruling`; the caller owns the ladder and holds the transaction."""
     ended = await _ended(connection, match_ids)
     before = await treatments(connection, match_ids)
     after: dict[UUID, Treatment] = {}
@@ -125,8 +132,8 @@ async def put_recompute(connection: Connection, by: Act) -> UUID:
 async def _put(connection: Connection, ruling_id: UUID, action: str, by: Act) -> None:
     await connection.execute(
         """
-        insert into rating_ruling (ruling_id, action, author, reason, automatic, incident_id)
-        values ($1, $2, $3, $4, $5, $6)
+        insert into rating_ruling (ruling_id, action, author, reason, automatic, incident_id, via, database_user)
+        values ($1, $2, $3, $4, $5, $6, $7, case when $7 = 'database' then session_user end)
         """,
         ruling_id,
         action,
@@ -134,6 +141,7 @@ async def _put(connection: Connection, ruling_id: UUID, action: str, by: Act) ->
         by.reason,
         by.automatic,
         by.incident_id,
+        "service" if by.automatic else by.via,
     )
 
 

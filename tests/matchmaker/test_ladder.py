@@ -29,8 +29,8 @@ from matchmaker.rating import (
     rate,
 )
 
-COUNTS, HELD, REVERSED = Treatment
-HOLD, RELEASE, REVERSE = Action
+COUNTS, HELD, REVERSED, ANNULLED = Treatment
+HOLD, RELEASE, REVERSE, ANNUL = Action
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,13 @@ HOLD, RELEASE, REVERSE = Action
         (REVERSED, HOLD, HELD),
         (REVERSED, RELEASE, "it is reversed"),
         (REVERSED, REVERSE, "it is reversed already"),
+        (COUNTS, ANNUL, ANNULLED),
+        (HELD, ANNUL, ANNULLED),
+        (REVERSED, ANNUL, "it is reversed"),
+        (ANNULLED, HOLD, "it is annulled"),
+        (ANNULLED, RELEASE, "it is annulled"),
+        (ANNULLED, REVERSE, "it is annulled"),
+        (ANNULLED, ANNUL, "it is annulled already"),
     ],
 )
 def test_each_ruling_in_each_state_does_one_thing_or_is_refused(
@@ -74,6 +81,8 @@ def test_rulings_come_to_what_the_last_one_leaves() -> None:
         (True, "cancelled", REVERSED, "cancelled"),
         (True, "time", HELD, "held"),
         (True, "balance", REVERSED, "reversed"),
+        (True, "balance", ANNULLED, "annulled"),
+        (True, "void", ANNULLED, "void"),
         (True, "resignation", COUNTS, "rated"),
     ],
 )
