@@ -1,0 +1,101 @@
+"""What never gets into a log, whoever hands it over: tiles, deals and salts, tokens and passwords.
+
+Two nets. By type: only plain values are written, everything else is named by its type alone, so no tile, hand, deal or
+message prints itself. By shape: what looks like a tile, a token or a secret is taken out of the finished line, so it does
+not matter whether it came as a value or in the text of an exception.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from pathlib import PurePath
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+HIDDEN: Final = "[hidden]"
+SECRET_LENGTH_MIN: Final = 12
+"""Shorter secrets are not looked for: they would be found in words that are none."""
+
+HIDDEN_KEYS: Final = frozenset(
+    (
+        *("authorization", "cookie", "token", "operator_token", "jwt", "password", "passfile", "secret"),
+        *("internal_secret", "private_key", "database_url", "dsn", "salt", "shuffle", "deal", "deals"),
+        *("boneyard", "hand", "hands", "tile", "tiles", "script", "payload"),
+    )
+)
+"""Keys whose values are never written. A hand may be a plain number, which no shape gives away."""
+
+_SAFE: Final = (UUID, datetime, date, PurePath)
+
+# A piece of text without which a shape cannot be in a line, and the shape. Looking for the piece is cheap, and in nearly
+# every line there is none. Lines are JSON already: a line break is written as two characters.
+_SHAPES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
+    ("eyJ", re.compile(r"eyJ[\w-]{4,}\.[\w.-]*"), "[token]"),
+    ("earer", re.compile(r"\b([Bb])earer\s+(?!\[)[^\s\"'\\,)]+"), r"\1earer [token]"),
+    ("://", re.compile(r"://([^\s:/@\"']*):[^\s\"'@]+@"), r"://\1:[password]@"),
+    (
+        "assword",
+        re.compile(r"([Pp]assword(?:\\?[\"'])?\s*[=:]\s*\\?[\"'])(?!\[hidden)[^\"'\\]+"),
+        r"\1[hidden]",
+    ),
+    ("assword", re.compile(r"([Pp]assword\s*[=:]\s*)(?![\\\"'\[\s])[^\s\"',)\\]+"), r"\1[hidden]"),
+    ("|", re.compile(r"(?<![\w|])[0-6]\|[0-6](?![\w|])"), "[tile]"),
+    ("high", re.compile(r"(\blow\b\W{1,6})\d(\W{0,4}n?\W{0,16}high\b\W{1,6})\d"), r"\1null\2null"),
+    ("salt", re.compile(r"(salt\W{1,6})(?:b\\?['\"].*?['\"]|[0-9a-f]{16,})"), r"\1[hidden]"),
+)
+# Salts and hashes of deals, as they are stored. Names and traces have 32 digits.
+_DIGEST: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
+
+_secrets: set[str] = set()
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """From now on these texts are in no line of this process; of a URL, its password is not either."""
+    for secret in secrets:
+        password = (urlsplit(secret).password or "") if "://" in secret else ""
+        for text in (secret, password, unquote(password)):
+            if len(text) >= SECRET_LENGTH_MIN:
+                _secrets.add(json.dumps(text)[1:-1])
+
+
+def clean(line: str) -> str:
+    """A text without what has the shape of something secret."""
+    for secret in _secrets:
+        if secret in line:
+            line = line.replace(secret, HIDDEN)
+    for piece, shape, instead in _SHAPES:
+        if piece in line:
+            line = shape.sub(instead, line)
+    return _DIGEST.sub(HIDDEN, line)
+
+
+def _unwritten(value: Any) -> Any:
+    """In place of what is no plain value."""
+    if isinstance(value, _SAFE):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return list(value)
+    return f"[{type(value).__name__} hidden]"
+
+
+def _hidden(value: object) -> str:
+    # Settings show by stars that something is set.
+    return value if isinstance(value, str) and not value.strip("*") else HIDDEN
+
+
+_ENCODER: Final = json.JSONEncoder(default=_unwritten, skipkeys=True)
+
+
+def render(_logger: object, _level: str, line: Mapping[str, Any]) -> str:
+    """The last processor of structlog: one JSON object that can be shown to anybody. Never raises."""
+    if not HIDDEN_KEYS.isdisjoint(line):
+        line = {key: _hidden(value) if key in HIDDEN_KEYS else value for key, value in line.items()}
+    try:
+        text = _ENCODER.encode(line)
+    except (TypeError, ValueError, RecursionError):
+        text = json.dumps({key: str(line.get(key)) for key in ("event", "at", "level")} | {"unwritten": True})
+    return clean(text)
