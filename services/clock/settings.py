@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from services.common.settings import CommonSettings
 
 
@@ -10,6 +12,8 @@ class ClockSettings(CommonSettings):
 
     The policy is not among the settings: a figure that differed between two clocks would let them disagree.
     """
+
+    serves_players: ClassVar[bool] = False
 
     listen: str = "127.0.0.1:0"
     internal_listen: str = "127.0.0.1:7450"

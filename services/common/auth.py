@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,10 +25,14 @@ from cryptography.hazmat.primitives.serialization import (
 from jwt.algorithms import OKPAlgorithm
 
 from services.common.errors import ServiceError
+from services.common.logs import get_logger
+from services.common.production import LOCAL_KEY_MARK
 
 # Asymmetric only: a symmetric algorithm would make the public key a signing key.
 ALGORITHMS = ("EdDSA", "ES256", "RS256")
 TOKEN_LENGTH_MAX = 8192
+LOOK_AGAIN_SECONDS: Final = 1.0
+"""A token that names an unknown key has the keys read again at most this often."""
 GUEST_TOKEN_SECONDS = 30 * 24 * 3600
 PLAYER_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
 
@@ -62,41 +66,75 @@ def _unauthenticated(reason: str, message: str) -> ServiceError:
 
 
 class TokenVerifier:
-    """Checks tokens. Keys are read once; a token names its key by `kid`."""
+    """Checks tokens. A token names its key by `kid`; the keys are those of the file, also after it has changed."""
 
-    def __init__(self, jwks_file: Path, issuer: str, audience: str) -> None:
+    def __init__(
+        self,
+        jwks_file: Path,
+        issuer: str,
+        audience: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Raises ValueError when the file holds no usable key set, OSError when it cannot be read."""
-        try:
-            keys = jwt.PyJWKSet.from_json(jwks_file.read_text(encoding="utf-8")).keys
-        except (jwt.PyJWTError, json.JSONDecodeError, KeyError) as error:
-            raise ValueError(f"{jwks_file} is not a JSON Web Key Set: {error}") from None
-        self._keys = {key.key_id: key for key in keys if key.algorithm_name in ALGORITHMS}
-        if not self._keys:
-            raise ValueError(f"{jwks_file} holds no key for {', '.join(ALGORITHMS)}")
+        self._jwks_file = jwks_file
         self._issuer = issuer
         self._audience = audience
+        self._monotonic = monotonic
         # A signature check costs more than the whole rest of a call; the same token comes thousands of times.
         self._known: dict[str, tuple[Identity, float]] = {}
+        self._refused: object = None
+        self._looked_at = monotonic()
+        self._text = jwks_file.read_bytes()
+        self._keys = _usable_keys(jwks_file, self._text)
+
+    def look(self) -> None:
+        """Read the file again. Keys that are gone open nothing any more; what makes no sense is logged once, and the
+        keys that were read before stay."""
+        self._looked_at = self._monotonic()
+        text: bytes | None = None
+        try:
+            text = self._jwks_file.read_bytes()
+            if text == self._text:
+                self._refused = None
+                return
+            keys = _usable_keys(self._jwks_file, text)
+        except (OSError, ValueError) as error:
+            if self._refused != (refused := text or str(error)):
+                get_logger().error("token_keys_refused", reason=str(error))
+                self._refused = refused
+            return
+        self._text, self._keys, self._refused = text, keys, None
+        # After the keys: one that was signed with a key that is gone may be among those remembered.
+        self._known = {}
+        get_logger().info("token_keys_read", keys=len(keys))
 
     def verify(self, token: str) -> Identity:
         """The identity of a valid token. Raises ServiceError (UNAUTHENTICATED)."""
-        known = self._known.get(token)
+        # This dictionary to the end: `look`, in another thread, begins a new one when the keys have changed.
+        remembered = self._known
+        known = remembered.get(token)
         if known is not None:
             if time.time() < known[1]:
                 return known[0]
-            del self._known[token]
+            del remembered[token]
             raise _unauthenticated("TOKEN_EXPIRED", "the token has expired")
         identity, expires = self._check(token)
-        if len(self._known) >= 10_000:
-            self._known.clear()
-        self._known[token] = (identity, expires)
+        if len(remembered) >= 10_000:
+            remembered.clear()
+        remembered[token] = (identity, expires)
         return identity
 
     def _check(self, token: str) -> tuple[Identity, float]:
         if len(token) > TOKEN_LENGTH_MAX:
             raise _unauthenticated("TOKEN_INVALID", "the token is too long")
         try:
-            key = self._keys.get(jwt.get_unverified_header(token).get("kid"))
+            kid = jwt.get_unverified_header(token).get("kid")
+            key = self._keys.get(kid)
+            if key is None and self._monotonic() - self._looked_at >= LOOK_AGAIN_SECONDS:
+                # A key may have come that we have not seen yet. Not each time: anybody can name a key there is not.
+                self.look()
+                key = self._keys.get(kid)
             if key is None:
                 raise _unauthenticated("TOKEN_INVALID", "the token names no known key")
             claims = jwt.decode(
@@ -126,6 +164,18 @@ class TokenVerifier:
             frozenset(map(str, roles)),
         )
         return identity, float(claims["exp"])
+
+
+def _usable_keys(jwks_file: Path, text: bytes) -> dict[str | None, jwt.PyJWK]:
+    """By `kid`. Raises ValueError."""
+    try:
+        keys = jwt.PyJWKSet.from_json(text.decode()).keys
+    except (jwt.PyJWTError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{jwks_file} is not a JSON Web Key Set: {type(error).__name__}") from None
+    usable = {key.key_id: key for key in keys if key.algorithm_name in ALGORITHMS}
+    if not usable:
+        raise ValueError(f"{jwks_file} holds no key for {', '.join(ALGORITHMS)}")
+    return usable
 
 
 class TokenIssuer:
@@ -171,14 +221,14 @@ def _key_id(key: Ed25519PrivateKey) -> str:
 
 
 def write_new_keys(private_file: Path, jwks_file: Path) -> None:
-    """A new signing key (mode 0600) and its public key set."""
+    """A new signing key (mode 0600) and its public key set, marked so that production refuses it."""
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     descriptor = os.open(private_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(pem)
     jwk = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
-    jwk |= {"kid": _key_id(key), "use": "sig", "alg": "EdDSA"}
+    jwk |= {"kid": _key_id(key), "use": "sig", "alg": "EdDSA", LOCAL_KEY_MARK: True}
     jwks_file.write_text(json.dumps({"keys": [jwk]}, indent=1), encoding="utf-8")
 
 

@@ -19,11 +19,13 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.process_collector import ProcessCollector
 
-from services.common import logs
+from services.common import logs, tls
 from services.common.auth import TokenVerifier
+from services.common.channels import Connect, plain
+from services.common.files import keep_looking
 from services.common.guard import Gate, Guard, OperatorGate, PlayerGate, SecretGate
-from services.common.metrics import MetricsPage, RpcMetrics
-from services.common.settings import CommonSettings, Environment, SettingsError
+from services.common.metrics import CertificateMetrics, MetricsPage, RpcMetrics
+from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import DatabaseUnavailableError, Pool, open_pool
 
@@ -65,6 +67,15 @@ class Host:
         self.stopping = asyncio.Event()
         """Set by SIGTERM or SIGINT: finish and leave."""
         self.database_ready = False
+        self._certificates = tls.public(settings)
+        internal = self._internal_certificates = tls.internal(settings)
+        self.connect: Connect = plain if internal is None else internal.connect
+        """Opens a channel to an internal port of another process."""
+        expiry = CertificateMetrics(self.registry)
+        for certificates, gauge in ((self._certificates, expiry.public), (internal, expiry.internal)):
+            if certificates is not None:
+                gauge.set_function(certificates.expiry_seconds)
+        self._verifier: TokenVerifier | None = None
         self.public_address: str | None = None
         self.internal_address: str | None = None
         self._rpc_metrics = RpcMetrics(self.registry)
@@ -104,8 +115,8 @@ class Host:
     async def public_server(self, open_methods: frozenset[str] = frozenset()) -> grpc.aio.Server:
         """The server for players on `listen`: tokens are checked, except for `open_methods`."""
         settings = self.settings
-        verifier = TokenVerifier(settings.jwks_file, settings.token_issuer, settings.token_audience)
-        server, address = self._server(PlayerGate(verifier, open_methods), settings.listen, MESSAGE_BYTES_MAX)
+        gate = PlayerGate(self._token_verifier(), open_methods)
+        server, address = self._server(gate, settings.listen, MESSAGE_BYTES_MAX, self._certificates)
         self.public_address = address
         self._public = server
         return server
@@ -116,13 +127,27 @@ class Host:
         settings = self.settings
         gate: Gate = SecretGate(settings.internal_secret.get_secret_value())
         if operators is not None:
-            verifier = TokenVerifier(settings.jwks_file, settings.token_issuer, settings.token_audience)
-            gate = OperatorGate(gate, verifier, operators)
-        server, address = self._server(gate, settings.internal_listen, INTERNAL_MESSAGE_BYTES_MAX)
+            gate = OperatorGate(gate, self._token_verifier(), operators)
+        server, address = self._server(
+            gate, settings.internal_listen, INTERNAL_MESSAGE_BYTES_MAX, self._internal_certificates
+        )
         self.internal_address = address
         return server
 
-    def _server(self, gate: Gate, listen: str, bytes_max: int) -> tuple[grpc.aio.Server, str]:
+    def _token_verifier(self) -> TokenVerifier:
+        settings = self.settings
+        if self._verifier is None:
+            try:
+                self._verifier = TokenVerifier(
+                    settings.jwks_file, settings.token_issuer, settings.token_audience
+                )
+            except (OSError, ValueError) as error:
+                raise SettingsError(f"{variable('jwks_file')}: {error}") from None
+        return self._verifier
+
+    def _server(
+        self, gate: Gate, listen: str, bytes_max: int, certificates: tls.Certificates | None
+    ) -> tuple[grpc.aio.Server, str]:
         guard = Guard(gate, self._rpc_metrics)
         settings = self.settings
         timeout_ms = int(settings.keepalive_timeout_seconds * 1000)
@@ -135,13 +160,20 @@ class Host:
             ("grpc.http2.ping_timeout_ms", timeout_ms),
         ]
         server = grpc.aio.server(interceptors=[guard], options=options)
+        address = self._bind(server, listen, certificates)
+        self._servers.append((server, guard, [health.SERVICE_NAME]))
+        return server, address
+
+    def _bind(self, server: grpc.aio.Server, listen: str, certificates: tls.Certificates | None) -> str:
         try:
-            port = server.add_insecure_port(listen)
+            if certificates is None:
+                port = server.add_insecure_port(listen)
+            else:
+                port = server.add_secure_port(listen, certificates.server_credentials())
         except RuntimeError as error:
             raise SettingsError(f"cannot listen on {listen}: {error}") from None
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        self._servers.append((server, guard, [health.SERVICE_NAME]))
-        return server, f"{listen.rpartition(':')[0]}:{port}"
+        return f"{listen.rpartition(':')[0]}:{port}"
 
     def register(
         self,
@@ -179,7 +211,12 @@ class Host:
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         await self._health.set(READY, health_pb2.HealthCheckResponse.NOT_SERVING)
         watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
+        files = asyncio.create_task(self._watch_files(), name="files")
+        # For what asks without a certificate: nothing but health is answered there, so it may be plain.
+        health_server = grpc.aio.server(options=SERVER_OPTIONS)
+        health_address = self._bind(health_server, self.settings.health_listen, None)
         try:
+            await health_server.start()
             for server, _, names in self._servers:
                 if self.settings.env is not Environment.PRODUCTION or server is self._public:
                     reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
@@ -190,6 +227,7 @@ class Host:
                 public=self.public_address,
                 internal=self.internal_address,
                 metrics=page.address,
+                health=health_address,
             )
             await self.stopping.wait()
             self.log.info("draining", service=self.name)
@@ -200,7 +238,9 @@ class Host:
             watcher.cancel()
             if self._asking is not None:
                 self._asking.cancel()
+            files.cancel()
             await self._stop_servers()
+            await health_server.stop(None)
             page.close()
             self.log.info("stopped", service=self.name)
         # Of a connection that a cancelled task leaves in the middle of a query, asyncpg awaits the answer, for half a
@@ -240,6 +280,10 @@ class Host:
             await self._set_ready(ready=not missing)
             # Until ready, look often: others wait for it.
             await asyncio.sleep(0.1 if missing else READINESS_PERIOD_SECONDS)
+
+    async def _watch_files(self) -> None:
+        read = (self._certificates, self._internal_certificates, self._verifier)
+        await keep_looking([files for files in read if files is not None])
 
     async def _set_ready(self, *, ready: bool) -> None:
         status = health_pb2.HealthCheckResponse

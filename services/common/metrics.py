@@ -46,6 +46,20 @@ class RpcMetrics:
                 self.handled.labels(method, code.name)
 
 
+class CertificateMetrics:
+    """When certificates expire."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        expiry = Gauge(
+            "spectacular_bid_certificate_expiry_timestamp_seconds",
+            "When the certificate of a port expires, in seconds since 1970; 0 without TLS.",
+            ["port"],
+            registry=registry,
+        )
+        self.public = expiry.labels("public")
+        self.internal = expiry.labels("internal")
+
+
 class MetricsPage:
     """/metrics on its own thread and port."""
 

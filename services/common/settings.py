@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.common import certificates, production
+from services.common.certificates import CertificateError
+from services.common.redaction import hide
+
 PREFIX = "SPECTACULAR_BID_"
+
+
+LOCAL_ISSUER = "spectacular-bid-local"
+"""Who issues the tokens of a stack on one machine."""
 
 
 class Environment(StrEnum):
@@ -33,10 +41,54 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class CommonSettings(BaseSettings):
-    """What every service needs. Variables are the names in capitals after SPECTACULAR_BID_."""
+OptionalPath: TypeAlias = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
+"""A file that may be left out: empty is the same as not set."""
+
+
+class TlsSettings(BaseSettings):
+    """Where the certificates of both ports are. Commands that call internal ports need the internal ones alone."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    tls_cert_file: OptionalPath = None
+    """Certificate chain (PEM) of the public port; not set: plain text."""
+
+    tls_key_file: OptionalPath = None
+    """Its private key (PEM)."""
+
+    internal_tls_cert_file: OptionalPath = None
+    """Certificate chain that this process shows on internal ports, as server and as client; not set: plain text."""
+
+    internal_tls_key_file: OptionalPath = None
+    """Its private key."""
+
+    internal_tls_ca_file: OptionalPath = None
+    """Who signs the certificates of peers on internal ports: one of these is required of everybody."""
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong between settings, or behind them: one sentence each, which names variables, never values of
+        secrets."""
+        for names in (
+            ("tls_cert_file", "tls_key_file"),
+            ("internal_tls_cert_file", "internal_tls_key_file", "internal_tls_ca_file"),
+        ):
+            files = {name: getattr(self, name) for name in names}
+            missing = [name for name, file in files.items() if file is None]
+            if not missing:
+                try:
+                    certificates.read(*files.values())
+                except CertificateError as error:
+                    yield f"{variable(names[0])}: {error}"
+            elif len(missing) < len(names):
+                wanted = ", ".join(variable(name) for name in names)
+                yield f"{', '.join(map(variable, missing))}: not set; it takes all of {wanted}, or none"
+
+
+class CommonSettings(TlsSettings):
+    """What every service needs. Variables are the names in capitals after SPECTACULAR_BID_."""
+
+    serves_players: ClassVar[bool] = True
+    """Whether it has a public port at all."""
 
     env: Environment = Environment.DEVELOPMENT
     """`test` accepts scripted deals and other time controls for unrated matches; `production` refuses local helpers."""
@@ -53,13 +105,16 @@ class CommonSettings(BaseSettings):
     metrics_listen: str = "127.0.0.1:0"
     """Address of /metrics."""
 
+    health_listen: str = "127.0.0.1:0"
+    """Address of a server in plain text that answers health checks and nothing else, for what cannot speak TLS."""
+
     internal_secret: SecretStr
     """Shared by all services; whoever knows it can speak on the internal streams."""
 
     jwks_file: Path
     """Public keys against which the tokens of players are checked (a JSON Web Key Set)."""
 
-    token_issuer: str = "spectacular-bid-local"  # noqa: S105 - a name
+    token_issuer: str = LOCAL_ISSUER
     token_audience: str = "spectacular-bid"  # noqa: S105 - a name
     log_level: str = "info"
 
@@ -78,7 +133,7 @@ class CommonSettings(BaseSettings):
     schema_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
     """How long to wait at the start for the database and its schema."""
 
-    @field_validator("listen", "internal_listen", "metrics_listen")
+    @field_validator("listen", "internal_listen", "metrics_listen", "health_listen")
     @classmethod
     def _address(cls, value: str) -> str:
         split_address(value)
@@ -98,12 +153,38 @@ class CommonSettings(BaseSettings):
             raise ValueError("must be debug, info, warning or error")
         return value
 
+    def faults(self) -> Iterator[str]:
+        """See above; in production also everything that is for development only."""
+        yield from super().faults()
+        if self.env is Environment.PRODUCTION:
+            for name, fault in self.production_faults():
+                yield f"{variable(name)}: {fault}"
+
+    def production_faults(self) -> Iterator[tuple[str, str]]:
+        """What must not be in production: each setting with what is wrong about it."""
+        if self.serves_players and self.tls_cert_file is None:
+            yield "tls_cert_file", "not set: players would talk in plain text"
+        if self.internal_tls_cert_file is None:
+            yield "internal_tls_cert_file", "not set: services would talk in plain text"
+        if self.token_issuer == LOCAL_ISSUER:
+            yield "token_issuer", f"{LOCAL_ISSUER} is that of stacks on one machine"
+        yield from (("jwks_file", fault) for fault in production.key_faults(self.jwks_file))
+        secret = self.internal_secret.get_secret_value()
+        yield from (("internal_secret", fault) for fault in production.secret_faults(secret))
+        url = self.database_url.get_secret_value()
+        yield from (("database_url", fault) for fault in production.database_faults(url))
+
     def redacted(self) -> dict[str, Any]:
         """All settings for a log line; secrets show only that they are set."""
         return self.model_dump(mode="json")
 
 
-S = TypeVar("S", bound=CommonSettings)
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+S = TypeVar("S", bound=TlsSettings)
 
 
 def _from_environment(kind: Callable[[], S]) -> S:
@@ -113,11 +194,16 @@ def _from_environment(kind: Callable[[], S]) -> S:
 def load(kind: type[S]) -> S:
     """The settings of a service from the environment. Raises SettingsError naming each variable at fault."""
     try:
-        return _from_environment(kind)
+        settings = _from_environment(kind)
     except ValidationError as error:
         faults = "; ".join(
-            f"{PREFIX}{'_'.join(str(part) for part in fault['loc']).upper() or 'settings'}: {fault['msg']}"
+            f"{variable('_'.join(str(part) for part in fault['loc']) or 'settings')}: {fault['msg']}"
             for fault in error.errors(include_input=False, include_url=False)
         )
         # The values stay out of the message: one of them may be a secret.
         raise SettingsError(faults) from None
+    # Whatever else they say, no line of this process shows them.
+    hide(value.get_secret_value() for _, value in settings if isinstance(value, SecretStr))
+    if found := list(settings.faults()):
+        raise SettingsError("; ".join(found))
+    return settings

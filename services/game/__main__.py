@@ -47,6 +47,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             livetime.incarnation,
             livetime,
             lease_ok=lambda: lease.proves,
+            connect=host.connect,
             registry=host.registry,
         )
         policy = Policy()
@@ -63,6 +64,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                 settings.capacity,
                 rooms,
                 lambda: lease.fresh and clock.attached and not host.stopping.is_set(),
+                connect=host.connect,
             )
             host.register(
                 server,

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from engine import clock
 from engine.clock import MILLISECOND, SECOND
+from services.common.channels import Connect, plain
 from services.common.logs import get_logger
 from services.game.link_metrics import LinkMetrics
 from services.game.livetime import QUIET_NS, LiveTime
@@ -110,7 +111,9 @@ class ClockLink:
         lease_ok: Callable[[], bool],
         registry: CollectorRegistry,
         policy: m.Policy | None = None,
+        connect: Connect = plain,
     ) -> None:
+        self._connect = connect
         self.attached = False
         """Whether a clock has accepted the session."""
         self.clock_id = ""
@@ -228,7 +231,7 @@ class ClockLink:
 
     async def _session(self) -> None:
         self._attach_no += 1
-        async with grpc.aio.insecure_channel(self._address, options=CHANNEL_OPTIONS) as channel:
+        async with self._connect(self._address, CHANNEL_OPTIONS) as channel:
             metadata = (("authorization", f"Bearer {self._secret}"),)
             call: Call = ClockServiceStub(channel).Govern(metadata=metadata)
             self._outbox = [self._hello()]

@@ -8,6 +8,7 @@ from typing import Final
 
 import grpc
 
+from services.common.channels import Connect, plain
 from services.common.logs import get_logger
 from services.game.incarnation import Incarnation
 from services.game.rooms import Rooms
@@ -40,7 +41,9 @@ class PlacementLink:
         capacity: int,
         rooms: Rooms,
         accepting: Callable[[], bool],
+        connect: Connect = plain,
     ) -> None:
+        self._connect = connect
         self._address = address
         self._secret = secret
         self._incarnation = incarnation
@@ -55,7 +58,7 @@ class PlacementLink:
         attempt = 0
         while True:
             try:
-                async with grpc.aio.insecure_channel(self._address, options=OPTIONS) as channel:
+                async with self._connect(self._address, OPTIONS) as channel:
                     await self._converse(channel)
             except grpc.aio.AioRpcError as error:
                 if self.registered:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field
 
 from services.common.auth import HOUSE_BOTS
-from services.common.settings import CommonSettings, Environment
+from services.common.settings import CommonSettings, OptionalPath
 
 
 class MatchmakingSettings(CommonSettings):
@@ -19,7 +19,7 @@ class MatchmakingSettings(CommonSettings):
     """Address at which game processes register."""
     metrics_listen: str = "127.0.0.1:7610"
 
-    guest_key_file: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
+    guest_key_file: OptionalPath = None
     """Private key that signs the tokens of guests; without it there are none. Refused in production."""
 
     seeks_max: Annotated[int, Field(ge=2, le=1_000_000)] = 20_000
@@ -41,8 +41,8 @@ class MatchmakingSettings(CommonSettings):
     house_bots_after_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
     """How long a player has waited when the house bots are named."""
 
-    @model_validator(mode="after")
-    def _no_guests_in_production(self) -> Self:
-        if self.env is Environment.PRODUCTION and self.guest_key_file is not None:
-            raise ValueError("guest_key_file must not be set in production: anyone could become anybody new")
-        return self
+    def production_faults(self) -> Iterator[tuple[str, str]]:
+        """Besides what every service refuses: guests."""
+        yield from super().production_faults()
+        if self.guest_key_file is not None:
+            yield "guest_key_file", "must not be set in production: anyone could become anybody new"

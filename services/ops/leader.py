@@ -14,6 +14,7 @@ import typer
 
 from services.common.settings import PREFIX, split_address
 from services.ops.database import UNREADABLE
+from services.ops.reach import connect_as_configured
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import OperationsServiceStub
 
 T = TypeVar("T")
@@ -59,13 +60,14 @@ def ask(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--address") from None
     options = {"metadata": (("authorization", f"Bearer {token}"),), "timeout": seconds}
+    connect = connect_as_configured()
 
     async def run() -> T:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while True:
             for address in addresses:
                 try:
-                    async with grpc.aio.insecure_channel(address) as channel:
+                    async with connect(address, ()) as channel:
                         return await call(OperationsServiceStub(channel), options)
                 except grpc.aio.AioRpcError as error:
                     if error.code() not in _PASSING or time.monotonic() > give_up:

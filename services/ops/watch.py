@@ -14,7 +14,9 @@ import asyncpg
 import grpc
 import typer
 
+from services.common.channels import Connect
 from services.common.settings import PREFIX, split_address
+from services.ops.reach import connect_as_configured
 from services.storage.incidents import Incident
 from services.storage.newsfeed import VoidMatch, stored_since
 from services.storage.pool import TRANSIENT, Connection
@@ -135,13 +137,13 @@ def _key(happened: Happened) -> Hashable:
             return None
 
 
-async def follow_clock(address: str, secret: str, screen: Screen) -> None:
+async def follow_clock(address: str, secret: str, connect: Connect, screen: Screen) -> None:
     """Shows what a clock says, attaching again and again. Until cancelled."""
     failures, told = 0, False
     while True:
         heard, why = False, ""
         try:
-            async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            async with connect(address, CHANNEL_OPTIONS) as channel:
                 metadata = (("authorization", f"Bearer {secret}"),)
                 call = ClockServiceStub(channel).Watch(pb.WatchRequest(), metadata=metadata)
                 while True:
@@ -231,11 +233,12 @@ def watch(
     if not clocks and not database_url:
         raise typer.BadParameter("say what to follow: --clock, --database-url, or both")
     screen = Screen(typer.echo)
+    connect = connect_as_configured()
 
     async def follow() -> None:
         async with asyncio.TaskGroup() as tasks:
             for address in clocks:
-                tasks.create_task(follow_clock(address, secret, screen))
+                tasks.create_task(follow_clock(address, secret, connect, screen))
             if database_url:
                 tasks.create_task(follow_database(database_url, screen))
 

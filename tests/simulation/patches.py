@@ -22,6 +22,7 @@ import structlog
 from engine.clock import SECOND
 from engine.deal import SALT_SIZE
 from services.clock import rpc
+from services.common import channels
 from services.game import clock_client, massloss, shuffle
 from services.storage import incidents, journal
 from tests.simulation.network import Channel
@@ -68,6 +69,7 @@ def patched(stage: Stage, wall: Any, more: Mapping[Any, Mapping[str, Any]]) -> I
             (rpc, "time", SimpleNamespace(monotonic_ns=lambda: world.now)),
             (journal, "time", SimpleNamespace(monotonic=lambda: world.now / SECOND)),
             (clock_client, "grpc", fake_grpc),
+            (channels, "grpc", fake_grpc),
             (clock_client, "ClockServiceStub", Stub),
             (incidents, "datetime", VirtualDatetime),
             (massloss, "LOST_MIN", LOST_MIN),
