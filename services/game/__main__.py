@@ -16,6 +16,7 @@ from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, new_event_loop
 from services.game.massloss import MassLoss
+from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.pauses import Pauses
 from services.game.placement_client import PlacementLink
@@ -38,8 +39,9 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         address = settings.public_address or host.public_address or settings.listen
         incarnation = Incarnation(settings.engine_id, livetime.incarnation, address)
         secret = settings.internal_secret.get_secret_value()
-        lease = Lease(host.pool, incarnation, settings.lease_seconds, host.registry)
-        journal = Journal(host.pool, settings.engine_id, host.registry)
+        metrics = GameMetrics(host.registry)
+        lease = Lease(host.pool, incarnation, settings.lease_seconds, metrics.lease)
+        journal = Journal(host.pool, settings.engine_id, metrics.commits)
         clock = ClockLink(
             settings.clock_address,
             secret,
@@ -48,13 +50,13 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             livetime,
             lease_ok=lambda: lease.proves,
             connect=host.connect,
-            registry=host.registry,
+            metrics=metrics.link,
         )
         policy = Policy()
         mass_loss = MassLoss(livetime, time.monotonic)
         gaps = Gaps(livetime, incarnation, policy.version)
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
-        shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, host.registry)
+        shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
             placement = PlacementLink(

@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any, Final, Protocol, assert_never
 
 import grpc
-from prometheus_client import CollectorRegistry
 
 from engine import clock
 from engine.clock import MILLISECOND, SECOND
 from services.common.channels import Connect, plain
 from services.common.logs import get_logger
-from services.game.link_metrics import LinkMetrics
 from services.game.livetime import QUIET_NS, LiveTime
+from services.game.metrics import LinkMetrics
 from services.wire import clock as wire
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
@@ -109,7 +108,7 @@ class ClockLink:
         live: LiveTime,
         *,
         lease_ok: Callable[[], bool],
-        registry: CollectorRegistry,
+        metrics: LinkMetrics,
         policy: m.Policy | None = None,
         connect: Connect = plain,
     ) -> None:
@@ -141,7 +140,10 @@ class ClockLink:
         self._gaps_told = 0
         self._heard_at = 0
         self._heard_raw = 0
-        self._metrics = LinkMetrics(registry, live, self._held)
+        self._metrics = metrics
+        metrics.held_commands.set_function(self._held)
+        metrics.gaps.set_function(lambda: live.gap_total_ns / SECOND)
+        live.observe_stretch = lambda nanoseconds: metrics.stretches.observe(nanoseconds / SECOND)
         self._log = get_logger()
 
     # For the rooms.

@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
 from engine.clock import SECOND
 from services.common.logs import get_logger
 from services.game.incarnation import Incarnation
 from services.game.livetime import kernel_now
+from services.game.metrics import LeaseMetrics
 from services.storage import ownership
 from services.storage.pool import TRANSIENT, Pool
 
@@ -31,7 +30,7 @@ class Lease:
         pool: Pool,
         incarnation: Incarnation,
         seconds: float,
-        registry: CollectorRegistry,
+        metrics: LeaseMetrics,
         *,
         now: Callable[[], float] = lambda: kernel_now() / SECOND,
     ) -> None:
@@ -46,13 +45,13 @@ class Lease:
         self._lapses_seen = 0
         self.lost = asyncio.Event()
         """A newer incarnation of this process has begun."""
-        age = Gauge(
-            "spectacular_bid_lease_age_seconds", "Time since the lease was last proven.", registry=registry
-        )
-        age.set_function(lambda: 0.0 if self._proven_at is None else self._now() - self._proven_at)
-        self._failures = Counter(
-            "spectacular_bid_lease_renewal_failures_total", "Renewals that failed.", registry=registry
-        )
+        metrics.age.set_function(self._age)
+        self._failures = metrics.failures
+
+    def _age(self) -> float:
+        # Asked from the thread of the metrics page: read once.
+        proven_at = self._proven_at
+        return 0.0 if proven_at is None else self._now() - proven_at
 
     @property
     def fresh(self) -> bool:

@@ -166,7 +166,6 @@ class Room:
 
     async def run(self) -> None:
         """Plays the match to its end, or until this process loses it or stops."""
-        self._shell.rooms_live.inc()
         try:
             await self._wait_for_the_decider()
             resumes = self.story.revision or self._resumed is not None
@@ -190,10 +189,9 @@ class Room:
         except Exception:  # noqa: BLE001 - whatever it was
             # A bug never decides a match: it stays at its last stored revision.
             self.held = True
-            self._shell.rooms_held.inc()
+            self._shell.metrics.held.inc()
             self._log.exception("room_held", revision=self.story.revision)
         finally:
-            self._shell.rooms_live.dec()
             self._leave()
 
     async def give_up(self) -> None:
@@ -282,7 +280,7 @@ class Room:
             return before
         ruling = rule(self.story.state, asked)
         if isinstance(ruling, Refusal):
-            self._shell.refusals.labels(ruling.value).inc()
+            self._shell.metrics.refusals.labels(ruling.value).inc()
             return refusal_error(ruling)
         if asked.untimed:
             return await self._carry_out(asked, ruling, None)
@@ -318,7 +316,7 @@ class Room:
         told = (judgement.elapsed_ns, judgement.consumed_ns, judgement.charge_ns, judgement.bank_after_ns)
         if told != cost:
             # A verdict is a pure function of its stamps: two results mean that one of us is broken.
-            self._shell.mismatches.inc()
+            self._shell.metrics.mismatches.inc()
             await self._void("verdict_mismatch", None, {"told": told, "expected": cost}, arrival)
             return refusal_error(Refusal.MATCH_OVER)
         timed = TurnTimed(decision.opened.seat, decision.key.decision_no, *cost)
@@ -368,7 +366,7 @@ class Room:
             touched=touched + touched_by(self._decision, asked, judged, events, self._shell),
         )
         await self._shell.journal.append(entry)
-        self._shell.tally.stored(entry)
+        self._shell.tally.stored(entry, rated=story.row.rated)
         # Whoever cannot prove to be the owner opens and publishes nothing.
         await self._shell.lease.until_fresh()
         if asked is not None:
@@ -421,7 +419,7 @@ class Room:
         await self._commit(expire(self.story.state), evidence=evidence)
         self._late_ns = decision.late_ns(proven, self._shell.livetime)
         if self._late_ns is not None:
-            self._shell.lateness.observe(self._late_ns / clock.SECOND)
+            self._shell.metrics.lateness.observe(self._late_ns / clock.SECOND)
 
     async def _void(
         self,
@@ -446,6 +444,6 @@ class Room:
         await self._void("operator", None, detail, touched=(Touched(incident, Effect.VOID),))
 
     async def _mismatch(self, mismatch: Mismatch) -> None:
-        self._shell.mismatches.inc()
+        self._shell.metrics.mismatches.inc()
         said = {"field": mismatch.field, "expected": mismatch.expected, "got": mismatch.got}
         await self._void("verdict_mismatch", None, {**said})

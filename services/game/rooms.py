@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import grpc
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
 from services.game import limits
+from services.game.metrics import HELD
 from services.game.resumption import Resumed
 from services.game.room import Room
 from services.game.shell import Shell
@@ -51,6 +52,7 @@ class Rooms:
         self._left_over: set[str] = set()
         """Which of those nobody may have opened yet."""
         self.draining = False
+        shell.metrics.live.counts = self._phases
         self._fences_known = False
         """Whether what this engine owns is owned by this life of it. Until then its matches are opened by nobody."""
 
@@ -65,6 +67,16 @@ class Rooms:
     def live(self) -> list[Room]:
         """The rooms that are played in now."""
         return [room for room in self._rooms.values() if not room.closed]
+
+    def _phases(self) -> Counter[str]:
+        """How many matches there are in each phase; those held by a fault of ours are in none."""
+        # Asked from the thread of the metrics page: what is a list already does not change under it.
+        rooms = list(self._rooms.values())
+        return Counter(
+            HELD if room.held else room.story.state.phase.value
+            for room in rooms
+            if room.held or not room.closed
+        )
 
     def at_hand(self, match_id: str) -> Room | Story | None:
         """What `find` finds without asking the database."""
@@ -256,7 +268,7 @@ class Rooms:
     async def _resume(self, taken: list[TakenUp]) -> None:
         for match in taken:
             kind = "handoff" if match.planned else "takeover"
-            self._shell.taken_up.labels(kind).inc()
+            self._shell.metrics.taken_up.labels(kind).inc()
         await self._open_all([(match.match_id, match.fence) for match in taken])
         if taken:
             get_logger().info("matches_taken_up", matches=len(taken))

@@ -11,9 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple
-
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from typing import Any, Final, NamedTuple, Protocol
 
 from services.common.logs import get_logger
 from services.storage.endings import Ending, ending_columns, ending_sql
@@ -117,33 +115,30 @@ APPEND_AND_END = ending_sql(_APPEND, len(_COLUMNS) + 2)
 END = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
 
 
+class Meter(Protocol):
+    """Is told what group commits cost."""
+
+    def tried(self, seconds: float) -> None:
+        """A group was written, or could not be, after so long."""
+
+    def stored(self, rulings: int) -> None:
+        """So many rulings were stored in one transaction."""
+
+    def repeated(self) -> None:
+        """A group has to be written once more."""
+
+
 class Journal:
     """Appends rulings in groups. One task, `run`, writes; `append` waits for its own ruling's commit."""
 
-    def __init__(self, pool: Pool, engine_id: str, registry: CollectorRegistry) -> None:
+    def __init__(self, pool: Pool, engine_id: str, meter: Meter) -> None:
         self._pool = pool
         self._engine_id = engine_id
+        self._meter = meter
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         self.on_stalled: Callable[[float, Sequence[str]], None] = lambda _seconds, _match_ids: None
         """Told how long a group took that took long, and whose rulings were in it, once it is stored."""
-        self._seconds = Histogram(
-            "spectacular_bid_commit_seconds",
-            "Duration of a group commit.",
-            buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30),
-            registry=registry,
-        )
-        self._sizes = Histogram(
-            "spectacular_bid_commit_rulings",
-            "Rulings in a group commit.",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
-            registry=registry,
-        )
-        self._retries = Counter(
-            "spectacular_bid_commit_retries_total",
-            "Group commits that failed and were repeated.",
-            registry=registry,
-        )
 
     def append(self, entry: Entry) -> asyncio.Future[None]:
         """Done when the ruling is on disk. Raises FencedError when this process does not own the match any more.
@@ -184,10 +179,9 @@ class Journal:
         attempt, since = 0, time.monotonic()
         while group:
             try:
-                with self._seconds.time():
-                    lost = await self._write([entry for entry, _ in group])
+                lost = await self._write([entry for entry, _ in group])
             except TRANSIENT as error:
-                self._retries.inc()
+                self._meter.repeated()
                 pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
                 get_logger().warning(
                     "commit_retry", error=type(error).__name__, rulings=len(group), attempt=attempt
@@ -204,7 +198,7 @@ class Journal:
                 get_logger().exception("commit_refused", match_id=group[0][0].match_id)
                 _fail(group[0][1], error)
                 return
-            self._sizes.observe(len(group))
+            self._meter.stored(len(group))
             if (seconds := time.monotonic() - since) > STALLED_SECONDS:
                 self.on_stalled(seconds, [entry.match_id for entry, _ in group])
             for entry, done in group:
@@ -216,6 +210,13 @@ class Journal:
 
     async def _write(self, entries: Sequence[Entry]) -> set[str]:
         """One transaction. Returns the matches whose ruling is not in the log, because another process owns them."""
+        began = time.monotonic()
+        try:
+            return await self._store(entries)
+        finally:
+            self._meter.tried(time.monotonic() - began)
+
+    async def _store(self, entries: Sequence[Entry]) -> set[str]:
         async with self._pool.acquire() as connection:
             if not any(entry.touched for entry in entries):
                 return (await self._append(connection, entries, end=True)).lost

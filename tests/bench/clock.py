@@ -29,6 +29,7 @@ from services.clock.timekeeper import Timekeeper
 from services.common import logs
 from services.game.clock_client import ClockLink
 from services.game.livetime import LiveTime, new_event_loop
+from services.game.metrics import LinkMetrics
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import add_ClockServiceServicer_to_server
 
@@ -101,7 +102,13 @@ class Tally:
 async def measure(live: LiveTime, address: str, matches: int, seconds: float) -> Tally:
     """One run against a clock."""
     link = ClockLink(
-        address, "", "bench", live.incarnation, live, lease_ok=lambda: True, registry=CollectorRegistry()
+        address,
+        "",
+        "bench",
+        live.incarnation,
+        live,
+        lease_ok=lambda: True,
+        metrics=LinkMetrics(CollectorRegistry()),
     )
     tally = Tally(live, link, matches)
     running = asyncio.create_task(link.run())

@@ -24,6 +24,7 @@ from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
 from services.game.massloss import MassLoss
+from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.room import Room
 from services.game.rooms import Rooms
@@ -106,14 +107,14 @@ class GameProcess(ListeningProcess):
         self._stopping = asyncio.Event()
         self.serving = False
         """Players are heard only once it is known which matches are owned."""
-        registry = CollectorRegistry()
+        metrics = GameMetrics(CollectorRegistry())
         self.connections = Pool(self, database)
         self.pool = cast(Any, self.connections)
         incarnation = Incarnation(engine_id, name, engine_id)
-        self.lease = Lease(self.pool, incarnation, LEASE_SECONDS, registry, now=self.loop.time)
-        self.journal = parts.journal(self.pool, engine_id, registry)
+        self.lease = Lease(self.pool, incarnation, LEASE_SECONDS, metrics.lease, now=self.loop.time)
+        self.journal = parts.journal(self.pool, engine_id, metrics.commits)
         self.clock = parts.link(
-            "clock", "", engine_id, name, self.live, lease_ok=lambda: self.lease.proves, registry=registry
+            "clock", "", engine_id, name, self.live, lease_ok=lambda: self.lease.proves, metrics=metrics.link
         )
         gaps = Gaps(self.live, incarnation, parts.policy.version)
         for part, hook, noticed in (
@@ -123,7 +124,7 @@ class GameProcess(ListeningProcess):
             setattr(part, hook, getattr(gaps, noticed))
         self.gaps = gaps
         self.shell = Shell(
-            incarnation, self.journal, self.clock, self.live, gaps, self.lease, parts.policy, registry
+            incarnation, self.journal, self.clock, self.live, gaps, self.lease, parts.policy, metrics.matches
         )
         self.mass_loss = MassLoss(self.live, self.loop.time)
         self.rooms: Rooms

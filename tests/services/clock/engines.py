@@ -12,6 +12,7 @@ from engine.clock import MILLISECOND, Effect
 from engine.seats import NORTH, Seat
 from services.game.clock_client import ClockLink
 from services.game.livetime import LiveTime, new_event_loop
+from services.game.metrics import LinkMetrics
 from services.wire import clock_messages as m
 
 T = TypeVar("T")
@@ -130,7 +131,7 @@ def new_link(address: str, live: LiveTime, engine_id: str = "engine-1", secret: 
         live.incarnation,
         live,
         lease_ok=lambda: True,
-        registry=CollectorRegistry(),
+        metrics=LinkMetrics(CollectorRegistry()),
     )
 
 

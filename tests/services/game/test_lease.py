@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from engine.clock import SECOND
 from services.game import ownership
 from services.game.incarnation import Incarnation
+from services.game.metrics import LeaseMetrics
 from services.game.ownership import Lease
 
 SECONDS = 8.0
@@ -20,7 +21,7 @@ def leased() -> tuple[Lease, list[float]]:
     now = [100.0]
     nowhere: Any = None
     incarnation = Incarnation("game-a", "first", "127.0.0.1:1")
-    lease = Lease(nowhere, incarnation, SECONDS, CollectorRegistry(), now=lambda: now[0])
+    lease = Lease(nowhere, incarnation, SECONDS, LeaseMetrics(CollectorRegistry()), now=lambda: now[0])
     lease._prove(now[0])
     return lease, now
 
@@ -63,7 +64,9 @@ def test_a_lease_ages_while_the_host_is_suspended(monkeypatch: pytest.MonkeyPatc
     kernel = [100 * SECOND]
     monkeypatch.setattr(ownership, "kernel_now", lambda: kernel[0])
     nowhere: Any = None
-    lease = Lease(nowhere, Incarnation("game-a", "first", "127.0.0.1:1"), SECONDS, CollectorRegistry())
+    lease = Lease(
+        nowhere, Incarnation("game-a", "first", "127.0.0.1:1"), SECONDS, LeaseMetrics(CollectorRegistry())
+    )
     lease._prove(lease._now())
     kernel[0] += int(SECONDS) * SECOND
     assert not lease.fresh

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from services.game.clock_client import ClockLink
 from services.game.livetime import LiveTime
+from services.game.metrics import LinkMetrics
 from tests.services.clock.engines import Room
 
 MATCHES = 500
@@ -32,7 +33,13 @@ def test_the_page_is_read_while_matches_come_and_go() -> None:
     """It is read by a thread of its own, and a process that serves many matches must not fail to show its figures."""
     live, registry = LiveTime(), CollectorRegistry()
     link = ClockLink(
-        "127.0.0.1:1", "secret", "game", live.incarnation, live, lease_ok=lambda: True, registry=registry
+        "127.0.0.1:1",
+        "secret",
+        "game",
+        live.incarnation,
+        live,
+        lease_ok=lambda: True,
+        metrics=LinkMetrics(registry),
     )
     errors: list[BaseException] = []
     done = threading.Event()

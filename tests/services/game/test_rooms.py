@@ -16,6 +16,7 @@ from services.game.custody import Custody
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
+from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.room import Room
 from services.game.rooms import Rooms
@@ -29,9 +30,9 @@ from services.wire.clock_messages import Policy
 
 def shell(pool: Pool, engine_id: str) -> Shell:
     """What rooms share, as in a process; nothing of it runs."""
-    livetime, registry, policy = LiveTime(), CollectorRegistry(), Policy()
+    livetime, metrics, policy = LiveTime(), GameMetrics(CollectorRegistry()), Policy()
     incarnation = Incarnation(engine_id, livetime.incarnation, "127.0.0.1:1")
-    lease = Lease(pool, incarnation, 8.0, registry)
+    lease = Lease(pool, incarnation, 8.0, metrics.lease)
     clock = ClockLink(
         "127.0.0.1:1",
         "nobody listens here",
@@ -39,12 +40,11 @@ def shell(pool: Pool, engine_id: str) -> Shell:
         livetime.incarnation,
         livetime,
         lease_ok=lambda: True,
-        registry=registry,
+        metrics=metrics.link,
     )
     gaps = Gaps(livetime, incarnation, policy.version)
-    return Shell(
-        incarnation, Journal(pool, engine_id, registry), clock, livetime, gaps, lease, policy, registry
-    )
+    journal = Journal(pool, engine_id, metrics.commits)
+    return Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
 
 
 async def orphans(pool: Pool, count: int) -> list[str]:

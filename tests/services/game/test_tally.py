@@ -11,7 +11,8 @@ from engine.clock import SECOND
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
-from services.game.tally import OTHER, Tally
+from services.game.metrics import OTHER, MatchMetrics
+from services.game.tally import Tally
 from services.storage.endings import Ending
 from services.storage.incidents import NEAR_SECONDS, Effect, Incident, Kind, Touched
 from services.storage.journal import Entry
@@ -26,15 +27,17 @@ class Counted:
     def __init__(self) -> None:
         self.now = NOON
         self.registry = CollectorRegistry()
-        self.tally = Tally(self.registry, lambda: self.now)
+        self.tally = Tally(MatchMetrics(self.registry), lambda: self.now)
 
     def shows(self, series: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"spectacular_bid_{series}_total", labels)
 
-    def stores(self, cause: str = "", detail: str = "", touched: tuple[Touched, ...] = ()) -> None:
+    def stores(
+        self, cause: str = "", detail: str = "", touched: tuple[Touched, ...] = (), *, rated: bool = True
+    ) -> None:
         """A ruling; the last one when it has a cause."""
         ending = Ending(None, cause, detail, 150, 150) if cause else None
-        self.tally.stored(Entry("m", 1, 1, 1, 1, "[]", ending=ending, touched=touched))
+        self.tally.stored(Entry("m", 1, 1, 1, 1, "[]", ending=ending, touched=touched), rated=rated)
 
 
 def incident(kind: Kind = Kind.STALL, *, seconds: float = 2.0, ended: datetime = NOON) -> Incident:

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.game.metrics import CommitMetrics
 from services.storage import matches, ownership
 from services.storage.endings import Ending, Evidence
 from services.storage.incidents import Effect, Incident, Kind, Touched
@@ -56,7 +57,7 @@ def entry(match_id: str, revision: int = 1, fence: int = 1) -> Entry:
 async def journal_on(url: str, size: int = 4) -> AsyncIterator[tuple[Journal, Pool]]:
     """A journal that writes."""
     pool = await open_pool(url, name="test", size=size, wait_seconds=5)
-    journal = Journal(pool, ENGINE, CollectorRegistry())
+    journal = Journal(pool, ENGINE, CommitMetrics(CollectorRegistry()))
     task = asyncio.create_task(journal.run())
     try:
         yield journal, pool
