@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import socket
 from contextlib import ExitStack
@@ -50,6 +51,11 @@ class Places:
         return self.folder / "bots"
 
     @property
+    def serving(self) -> Path:
+        """Where a stack that serves is looked at by `python -m services.ops status`; gone with it."""
+        return self.folder / "serving.json"
+
+    @property
     def signing_key(self) -> Path:
         """Signs the tokens of guests and bots."""
         return self.folder / "keys" / "signing.pem"
@@ -65,6 +71,13 @@ class Places:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (self.signing_key.exists() and self.jwks.exists()):
             write_new_keys(self.signing_key, self.jwks)
+
+    def write_serving(self, facts: dict[str, object]) -> None:
+        """Say where this stack is looked at, readable for its owner alone."""
+        fresh = self.serving.with_suffix(".new")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(facts, file)
+        fresh.replace(self.serving)
 
     def bot_token(self, player_id: str, name: str, issuer: str, audience: str) -> str:
         """A token for a house bot."""

@@ -82,6 +82,7 @@ class Stack:
         try:
             await self._start_database()
             await self._start_services()
+            self._write_serving()
             await self._start_house_bots()
         except BaseException:
             await self._close()
@@ -262,6 +263,11 @@ class Stack:
         del self._services["house-bots"]
         self._bots.append(bots)
 
+    def _write_serving(self) -> None:
+        """For `python -m services.ops status`. It has the password of the database: for our user's eyes only."""
+        targets = [f"{name}={self.address(f'{name} metrics')}" for name in _SERVICES]
+        self.places.write_serving({"metrics": targets, "database_url": self._database_url})
+
     async def _start_child(self, name: str, module: str, *arguments: str, env: dict[str, str]) -> Child:
         log_path = self._log_path(name)
         child = await Child.start(name, module, *arguments, env=env, log_path=log_path)
@@ -280,6 +286,7 @@ class Stack:
     async def _close(self) -> None:
         """Stop everything that was started, in the order that cuts nobody off."""
         await self._forget(self._ends)
+        self.places.serving.unlink(missing_ok=True)
         with self._display.waiting("stopping"):
             await asyncio.gather(*(bot.stop(_STOP_GRACE_SECONDS) for bot in self._bots))
             await self._stop_services()
