@@ -112,7 +112,10 @@ async def close(
     ended_at: datetime,
     via: Via = "database",
 ) -> bool:
-    """Ends a declared incident that still lasts, saying who ended it and why; False when there is none."""
+    """Ends a declared incident that still lasts, saying who ended it and why; False when there is none.
+
+    The same author saying the same again is told that it is done.
+    """
     row = await connection.fetchval(
         """
         update incident
@@ -127,6 +130,16 @@ async def close(
         reason,
         json.dumps(await _signed(connection, "closed", via)),
     )
+    if row is None:
+        row = await connection.fetchval(
+            """
+            select exists (select from incident where incident_id = $1 and kind = 'operator'
+                           and detail ->> 'closed_by' = $2 and detail ->> 'closed_reason' = $3)
+            """,
+            uuid.UUID(incident_id),
+            author,
+            reason,
+        )
     return bool(row)
 
 

@@ -10,7 +10,7 @@ from matchmaker.ladder import Ladder, Record
 from matchmaker.rating import Rating
 from services.storage.pool import Connection
 from services.storage.refold import ENDED, FETCHED_AT_ONCE, Ended, ended_of
-from services.storage.rulings import Act, Ruled, put_recompute, treatments
+from services.storage.rulings import Act, Ruled, Via, put_recompute, treatments
 from services.storage.verdicts import (
     REPLACED_AT_ONCE,
     VERDICT,
@@ -56,7 +56,7 @@ async def check(connection: Connection) -> Audit:
         return await _Audit(connection).run()
 
 
-async def repair(connection: Connection, author: str, reason: str) -> Audit:
+async def repair(connection: Connection, author: str, reason: str, via: Via = "database") -> Audit:
     """Store what follows where something else is stored, as a recorded ruling; what was stored is kept.
 
     Nobody decides meanwhile. Nothing is recorded when there is no difference. Raises UnknownModelError.
@@ -66,7 +66,7 @@ async def repair(connection: Connection, author: str, reason: str) -> Audit:
         audit = _Audit(connection)
         found = await audit.run()
         if audit.found_fault:
-            found.ruling_id = await put_recompute(connection, Act(author, reason))
+            found.ruling_id = await put_recompute(connection, Act(author, reason, via=via))
             await replace_verdicts(connection, audit.verdicts, found.ruling_id)
             await audit.store_ratings()
         return found
