@@ -12,6 +12,7 @@ from services.common.errors import try_again
 from services.common.host import Host, run_service
 from services.common.settings import SettingsError, load
 from services.matchmaking.admin import OperationsRpc
+from services.matchmaking.drains import Drains
 from services.matchmaking.identity import GuestRpc, PlayerRpc
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
@@ -22,6 +23,7 @@ from services.matchmaking.orders import Orders
 from services.matchmaking.placement import Engines
 from services.matchmaking.pools import Pools
 from services.matchmaking.recompute import command as recompute_command
+from services.matchmaking.results import Results
 from services.matchmaking.rpc import LadderRpc, MatchmakingRpc, PlacementRpc
 from services.matchmaking.rules import RulesRpc
 from services.matchmaking.seekers import Seekers
@@ -31,6 +33,7 @@ from services.matchmaking.waits import Waits
 from services.matchmaking.wave import PARALLEL, Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
 from spectacularbid.identity.v1.player_service_pb2_grpc import add_PlayerServiceServicer_to_server
+from spectacularbid.internal.operations.v1 import operations_service_pb2
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import (
     add_OperationsServiceServicer_to_server,
 )
@@ -44,7 +47,8 @@ from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import (
 from spectacularbid.rules.v1.rules_service_pb2_grpc import add_RulesServiceServicer_to_server
 
 GUEST_SERVICE = "spectacularbid.identity.v1.GuestService"
-OPERATIONS_SERVICE = "spectacularbid.internal.operations.v1.OperationsService"
+OPERATIONS = operations_service_pb2.DESCRIPTOR.services_by_name["OperationsService"]
+OPERATIONS_SERVICE = OPERATIONS.full_name
 RULES_SERVICE = "spectacularbid.rules.v1.RulesService"
 OPEN_METHODS = frozenset({f"/{GUEST_SERVICE}/CreateGuest", f"/{RULES_SERVICE}/GetRules"})
 """What may be called without a token."""
@@ -84,6 +88,7 @@ class Matchmaking:
             openings_max=max(1, settings.database_pool_size - PARALLEL - 1),
         )
         self._orders = Orders(host.pool, self._pools, self._seekers, self._wave, self._lobby)
+        self._drains = Drains(host.pool, self._engines, self._wave, self._lobby)
         self._ladder = LadderWorker(host.pool, host.registry)
 
     async def serve(self) -> None:
@@ -109,6 +114,7 @@ class Matchmaking:
         succession = Succession(self._host.pool)
         await succession.take_over()
         await self._orders.refresh()
+        await self._drains.refresh()
         self._lobby.open()
         try:
             async with asyncio.TaskGroup() as group:
@@ -116,6 +122,7 @@ class Matchmaking:
                 group.create_task(self._wave.run())
                 group.create_task(self._moving.run())
                 group.create_task(self._orders.run())
+                group.create_task(self._drains.run())
                 group.create_task(self._ladder.run(connection))
         finally:
             await self._lobby.close(try_again("another process takes over; try again", 0.5))
@@ -162,9 +169,17 @@ class Matchmaking:
         host.register(
             internal,
             add_OperationsServiceServicer_to_server,
-            OperationsRpc(self._orders, self._pools, self._seekers, host.pool),
+            OperationsRpc(
+                self._orders,
+                self._pools,
+                self._seekers,
+                host.pool,
+                self._drains,
+                self._engines,
+                Results(host.pool, self._lobby),
+            ),
             OPERATIONS_SERVICE,
-            ["GetPools", "SetPoolMode", "Announce"],
+            [method.name for method in OPERATIONS.methods],
         )
         host.register(
             internal,

@@ -97,6 +97,8 @@ class Engines:
         self._unconfirmed: collections.Counter[str] = collections.Counter()
         self._gone: dict[str, float] = {}
         """Since when processes are gone whose matches are not all confirmed."""
+        self.drained: frozenset[str] = frozenset()
+        """Processes that operators have drained, whether they know yet or not: no match is placed there."""
         self._on_change = on_change
         self._changed = asyncio.Event()
         self._placed = Counter(
@@ -175,9 +177,26 @@ class Engines:
         free = [
             (used / engine.hello.capacity, engine_id)
             for engine_id, engine in self._engines.items()
-            if engine.accepting and (used := self._used(engine)) < engine.hello.capacity
+            if self._accepts(engine) and (used := self._used(engine)) < engine.hello.capacity
         ]
         return self._engines[min(free)[1]] if free else None
+
+    @property
+    def accepting(self) -> dict[str, bool]:
+        """The registered processes, and whether they take matches, room aside."""
+        return {engine_id: self._accepts(engine) for engine_id, engine in self._engines.items()}
+
+    def room_besides(self, engine_id: str) -> tuple[int, int]:
+        """How many other processes take matches, and how many matches they have room for."""
+        free = [
+            max(0, engine.hello.capacity - self._used(engine))
+            for name, engine in self._engines.items()
+            if name != engine_id and self._accepts(engine)
+        ]
+        return len(free), sum(free)
+
+    def _accepts(self, engine: Engine) -> bool:
+        return engine.accepting and engine.hello.engine_id not in self.drained
 
     def _used(self, engine: Engine) -> int:
         return engine.live_matches + engine.in_the_making + self._unconfirmed[engine.hello.engine_id]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from services.ops import incident, matchmaking, rating
+from services.ops import game, incident, matchmaking, rating
+from services.ops.status import status
 from services.ops.voids import voids
 from services.ops.watch import watch
 
@@ -17,6 +18,8 @@ app = typer.Typer(
 app.add_typer(incident.app, name="incident")
 app.add_typer(rating.app, name="rating")
 app.add_typer(matchmaking.app, name="matchmaking")
+app.add_typer(game.app, name="game")
+app.command("status")(status)
 app.command("watch")(watch)
 app.command("voids")(voids)
 

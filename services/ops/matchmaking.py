@@ -8,13 +8,13 @@ from typing import Annotated, Final
 
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from services.ops.acts import reason_of
-from services.ops.database import WIDTH, time_of
+from services.ops.database import time_of
 from services.ops.leader import Address, ask
+from services.ops.tables import console, table
 from spectacularbid.internal.operations.v1 import operations_service_pb2 as pb
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as matchmaking_pb
 
@@ -43,7 +43,7 @@ def status(
     )
     _show(answer.pools)
     if answer.orders:
-        _console().print(_orders(answer.orders))
+        console().print(_orders(answer.orders))
 
 
 @app.command("pause")
@@ -99,10 +99,10 @@ def _stamp(text: str) -> Timestamp | None:
 
 
 def _show(states: Iterable[pb.PoolState]) -> None:
-    table = _table("pool", "mode", "by", "until", "reason", "waiting", "announcement", "by", "until")
+    shown = table("pool", "mode", "by", "until", "reason", "waiting", "announcement", "by", "until")
     for state in states:
         mode, said = state.mode_order, state.announcement
-        table.add_row(
+        shown.add_row(
             _NAMES.get(state.pool, "?"),
             _MODES.get(state.mode, "?"),
             mode.author,
@@ -113,13 +113,13 @@ def _show(states: Iterable[pb.PoolState]) -> None:
             said.author,
             _until(said),
         )
-    _console().print(table)
+    console().print(shown)
 
 
 def _orders(orders: Iterable[pb.PoolOrder]) -> Table:
-    table = _table("order", "at", "pool", "action", "by", "until", "reason", "announcement")
+    shown = table("order", "at", "pool", "action", "by", "until", "reason", "announcement")
     for order in orders:
-        table.add_row(
+        shown.add_row(
             str(order.order_no),
             _time(order.ordered_at.ToDatetime(UTC)),
             _NAMES.get(order.pool, "?"),
@@ -129,7 +129,7 @@ def _orders(orders: Iterable[pb.PoolOrder]) -> Table:
             escape(order.reason),
             escape(order.announcement),
         )
-    return table
+    return shown
 
 
 def _until(order: pb.PoolOrder) -> str:
@@ -138,16 +138,3 @@ def _until(order: pb.PoolOrder) -> str:
 
 def _time(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _console() -> Console:
-    console = Console()
-    # A file or a pipe has no width of its own, and what is cut off is lost there.
-    return console if console.is_terminal else Console(width=WIDTH)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

@@ -48,7 +48,7 @@ def mode_order_from_pb(request: pb.SetPoolModeRequest, author: str) -> tuple[lis
     if request.mode not in _ACTIONS:
         raise malformed("mode: must be given")
     action = _ACTIONS[request.mode]
-    reason = _text(request.reason, "reason")
+    reason = text_from_pb(request.reason, "reason")
     if action == "resume" and request.HasField("until"):
         raise malformed("until: an open pool does not end by itself")
     if action != "resume" and not reason:
@@ -59,12 +59,12 @@ def mode_order_from_pb(request: pb.SetPoolModeRequest, author: str) -> tuple[lis
 
 def announcement_from_pb(request: pb.AnnounceRequest, author: str) -> tuple[list[PoolName], NewOrder]:
     """Which pools, and what is announced. Raises ServiceError naming the field at fault."""
-    text = _text(request.text, "text")
+    text = text_from_pb(request.text, "text")
     if not text and request.HasField("until"):
         raise malformed("until: nothing is announced")
     until = _until(request.until) if request.HasField("until") else None
     return _pools(request.pools), NewOrder(
-        "announce", author, _text(request.reason, "reason"), announcement=text, until=until
+        "announce", author, text_from_pb(request.reason, "reason"), announcement=text, until=until
     )
 
 
@@ -75,7 +75,8 @@ def _pools(numbers: Iterable[int]) -> list[PoolName]:
     return [name for name, number in _POOLS.items() if number in wanted]
 
 
-def _text(text: str, field: str) -> str:
+def text_from_pb(text: str, field: str) -> str:
+    """What an operator says, fit to be shown. Raises ServiceError naming the field."""
     stripped = text.strip()
     if len(stripped) > TEXT_MAX:
         raise malformed(f"{field}: must be at most {TEXT_MAX} characters")
