@@ -18,7 +18,5 @@ def plain(address: str, options: Options = ()) -> grpc.aio.Channel:
 
 
 def secure(address: str, options: Options, credentials: grpc.ChannelCredentials) -> grpc.aio.Channel:
-    """A channel with TLS. Its connection is its own: it shares none that was made with older certificates."""
-    return grpc.aio.secure_channel(
-        address, credentials, options=[*options, ("grpc.use_local_subchannel_pool", 1)]
-    )
+    """A channel with TLS."""
+    return grpc.aio.secure_channel(address, credentials, options=options)
