@@ -11,6 +11,7 @@ import uvloop
 
 from services.clock.explain import command as explain_command
 from services.clock.keeping import Keeping
+from services.clock.metrics import ClockMetrics
 from services.clock.rpc import SERVICE_NAME, ClockRpc
 from services.clock.settings import ClockSettings
 from services.clock.timekeeper import Timekeeper
@@ -33,7 +34,8 @@ async def main() -> None:
     async with Host.open("clock", settings) as host:
         keeper = Timekeeper(f"clock-{uuid4()}", Policy(), lambda: str(uuid4()))
         incidents = IncidentLog()
-        rpc = ClockRpc(keeper, host.registry, Keeping(incidents, keeper.clock_id, keeper.policy.version))
+        metrics = ClockMetrics(host.registry)
+        rpc = ClockRpc(keeper, metrics, Keeping(incidents, keeper.clock_id, keeper.policy.version))
         server = await host.internal_server()
         host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern", "Watch"])
         host.on_drain(rpc.drain)

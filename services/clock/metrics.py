@@ -1,8 +1,6 @@
-"""What an operator sees of the clock, on one page."""
+"""Every metric of a clock on one page, on an injected registry."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -19,25 +17,26 @@ PROBES_KEPT = 100_000
 class ClockMetrics:
     """Counts what the timekeeper says, and how late it was woken to say it."""
 
-    def __init__(self, registry: CollectorRegistry, keeper: Timekeeper) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.watchers = WatcherMetrics(registry)
         self._verdicts = Counter(
-            f"{PREFIX}_verdicts", "Decisions judged, repeats included.", ["result"], registry=registry
+            f"{PREFIX}_verdicts_total", "Decisions judged, repeats included.", ["result"], registry=registry
         )
         for result in ("in_time", "timeout"):
             self._verdicts.labels(result)
-        self._voids = Counter(f"{PREFIX}_voids", "Matches given up.", ["reason"], registry=registry)
+        self._voids = Counter(f"{PREFIX}_voids_total", "Matches given up.", ["reason"], registry=registry)
         for reason in m.VoidReason:
             self._voids.labels(reason.value)
         self._credit = Counter(
-            f"{PREFIX}_credit_seconds", "Time not charged: gaps and outages.", registry=registry
+            f"{PREFIX}_credit_seconds_total", "Time not charged: gaps and outages.", registry=registry
         )
         self._mismatches = Counter(
-            f"{PREFIX}_mismatches", "Contradictions between engines and this clock.", registry=registry
+            f"{PREFIX}_mismatches_total", "Contradictions between engines and this clock.", registry=registry
         )
-        self._stale = Counter(f"{PREFIX}_stale", "Messages of owners that are none.", registry=registry)
-        self._hangups = Counter(f"{PREFIX}_hangups", "Sessions ended by this clock.", registry=registry)
+        self._stale = Counter(f"{PREFIX}_stale_total", "Messages of owners that are none.", registry=registry)
+        self._hangups = Counter(f"{PREFIX}_hangups_total", "Sessions ended by this clock.", registry=registry)
         self._disruptions = Counter(
-            f"{PREFIX}_disruptions",
+            f"{PREFIX}_disruptions_total",
             "Incidents of clocks that moved against each other, by whose clock it was.",
             ["culprit"],
             registry=registry,
@@ -56,20 +55,21 @@ class ClockMetrics:
             buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1),
             registry=registry,
         )
-        self._gauge(registry, "sessions", "Engines attached.", lambda: keeper.sessions)
-        self._gauge(registry, "matches", "Matches remembered.", lambda: keeper.matches)
-        self._gauge(
-            registry,
-            "offset_width_seconds",
+        self._sessions = Gauge(f"{PREFIX}_sessions", "Engines attached.", registry=registry)
+        self._matches = Gauge(f"{PREFIX}_matches", "Matches remembered.", registry=registry)
+        self._offset_width = Gauge(
+            f"{PREFIX}_offset_width_seconds",
             "How exactly the offset of the worst known engine's clock is known.",
-            lambda: keeper.offset_width_ns / SECOND,
+            registry=registry,
         )
         # Only those without an answer; an engine that goes away leaves some behind.
         self._probed: dict[tuple[m.Key, int], int] = {}
 
-    @staticmethod
-    def _gauge(registry: CollectorRegistry, name: str, help_text: str, read: Callable[[], float]) -> None:
-        Gauge(f"{PREFIX}_{name}", help_text, registry=registry).set_function(lambda: float(read()))
+    def follow(self, keeper: Timekeeper) -> None:
+        """Shows what this timekeeper has to do."""
+        self._sessions.set_function(lambda: keeper.sessions)
+        self._matches.set_function(lambda: keeper.matches)
+        self._offset_width.set_function(lambda: keeper.offset_width_ns / SECOND)
 
     def rang(self, lag_ns: int) -> None:
         """The timer went off this long after the earliest deadline."""
@@ -109,3 +109,17 @@ class ClockMetrics:
                 self._hangups.inc()
             case _:
                 pass
+
+
+class WatcherMetrics:
+    """Those who look on."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        prefix = f"{PREFIX}_watchers"
+        self.here = Gauge(prefix, "Streams that look on.", registry=registry)
+        self.dropped = Counter(
+            f"{prefix}_dropped_total", "Streams that look on and did not keep up.", registry=registry
+        )
+        self.missed = Counter(
+            f"{prefix}_missed_total", "News that such streams were not told.", registry=registry
+        )

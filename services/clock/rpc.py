@@ -10,7 +10,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 import grpc
-from prometheus_client import CollectorRegistry
 
 from services.clock.alarm import Alarm
 from services.clock.keeping import Keeping
@@ -60,17 +59,16 @@ class _Outbox:
 class ClockRpc(ClockServiceServicer):
     """Passes messages between the sessions and the one timekeeper."""
 
-    def __init__(
-        self, keeper: Timekeeper, registry: CollectorRegistry, keeping: Keeping | None = None
-    ) -> None:
+    def __init__(self, keeper: Timekeeper, metrics: ClockMetrics, keeping: Keeping | None = None) -> None:
         self._keeper = keeper
         self._keeping = keeping
-        self._metrics = ClockMetrics(registry, keeper)
+        self._metrics = metrics
+        metrics.follow(keeper)
         self._alarm = Alarm(keeper, time.monotonic_ns, self._publish, self._metrics.rang)
         self._outboxes: dict[str, _Outbox] = {}
         self._attached: dict[str, m.Hello] = {}
         """Whose session it is, by its name, until its end has been told."""
-        self._watchers = Watchers(registry)
+        self._watchers = Watchers(metrics.watchers)
         self._draining = False
         self._empty = asyncio.Event()
         self._log = get_logger()

@@ -12,10 +12,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-import grpc
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
-from services.common.errors import ServiceError, limit_reached
+from services.clock.metrics import WatcherMetrics
+from services.common.errors import ServiceError, SlowReaderError, limit_reached
 from services.common.logs import get_logger
 from services.wire.clock_news import HEARTBEAT_SECONDS, Happened, News
 
@@ -70,16 +68,11 @@ class _Watcher:
 class Watchers:
     """All readers of one clock."""
 
-    def __init__(self, registry: CollectorRegistry, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(self, metrics: WatcherMetrics, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
         self._heartbeat_seconds = heartbeat_seconds
         self._all: set[_Watcher] = set()
-        prefix = "spectacular_bid_clock_watchers"
-        here = Gauge(prefix, "Streams that look on.", registry=registry)
-        here.set_function(lambda: float(len(self._all)))
-        self._dropped = Counter(
-            f"{prefix}_dropped", "Streams that look on and did not keep up.", registry=registry
-        )
-        self._missed = Counter(f"{prefix}_missed", "News that such streams were not told.", registry=registry)
+        self._metrics = metrics
+        metrics.here.set_function(lambda: len(self._all))
 
     def tell(self, engine_id: str, happened: Happened) -> None:
         """Something happened. Never waits."""
@@ -115,8 +108,8 @@ class Watchers:
             await asyncio.wait((writing, dropping), return_when=asyncio.FIRST_COMPLETED)
             if watcher.missed:
                 # What is being written still comes before the status, if the reader ever reads on.
-                self._dropped.inc()
-                self._missed.inc(watcher.missed)
+                self._metrics.dropped.inc()
+                self._metrics.missed.inc(watcher.missed)
                 get_logger().warning("watcher_dropped", missed=watcher.missed)
                 raise _too_slow(watcher.missed)
             await writing
@@ -126,10 +119,6 @@ class Watchers:
 
 
 def _too_slow(missed: int) -> ServiceError:
-    return ServiceError(
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        "LIMIT_REACHED",
-        f"this stream did not keep up: {missed} news were not told",
-        metadata={"missed": str(missed)},
-        retry_after_seconds=1.0,
+    return SlowReaderError(
+        f"this stream did not keep up: {missed} news were not told", 1.0, {"missed": str(missed)}
     )

@@ -53,6 +53,21 @@ class ServiceError(Exception):
         return rpc_status.to_status(status)
 
 
+class SlowReaderError(ServiceError):
+    """A stream ends because its reader does not read: RESOURCE_EXHAUSTED, LIMIT_REACHED."""
+
+    def __init__(
+        self, message: str, retry_after_seconds: float, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "LIMIT_REACHED",
+            message,
+            metadata=metadata,
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
 def malformed(message: str) -> ServiceError:
     """INVALID_ARGUMENT: wrong in any state; the message names the field."""
     return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED", message)

@@ -18,14 +18,17 @@ from google.protobuf.message import DecodeError
 
 from services.common import errors
 from services.common.auth import Identity, TokenVerifier, set_caller
-from services.common.errors import ServiceError, malformed
+from services.common.errors import ServiceError, SlowReaderError, malformed
 from services.common.logs import get_logger
-from services.common.metrics import RpcMetrics
+from services.common.metrics import CallMetrics, RpcMetrics
 from services.storage.pool import TRANSIENT
 
 OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
 OPERATOR_ROLE = "operator"
 """What `roles` of a token must contain for the calls of operators."""
+
+SLOW_SECONDS = 1.0
+"""The reader of a stream that does not take a message for so long does not keep up."""
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[[Any, Context], Any]
@@ -99,14 +102,23 @@ _UNREADABLE = object()
 """In place of a message whose bytes make no sense: grpc.aio itself would answer with the text of the exception."""
 
 
-def _forgiving(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _forgiving(deserialize: Callable[[bytes], Any], received: Callable[[], None]) -> Callable[[bytes], Any]:
     def read(raw: bytes) -> Any:
+        received()
         try:
             return deserialize(raw)
         except DecodeError:
             return _UNREADABLE
 
     return read
+
+
+def _counting(serialize: Callable[[Any], bytes], sent: Callable[[], None]) -> Callable[[Any], bytes]:
+    def write(message: Any) -> bytes:
+        sent()
+        return serialize(message)
+
+    return write
 
 
 def _readable(request: Any) -> Any:
@@ -123,9 +135,10 @@ async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
 class Guard(grpc.aio.ServerInterceptor):
     """Wraps every handler of one server."""
 
-    def __init__(self, gate: Gate, metrics: RpcMetrics) -> None:
+    def __init__(self, gate: Gate, metrics: RpcMetrics, slow_seconds: float = SLOW_SECONDS) -> None:
         self._gate = gate
         self._metrics = metrics
+        self._slow_seconds = slow_seconds
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         # server.stop() can return before cancelled handlers have cleaned up; whoever closes the pool awaits these.
         self.running: set[asyncio.Task[Any]] = set()
@@ -147,34 +160,35 @@ class Guard(grpc.aio.ServerInterceptor):
         return wrapped
 
     def _wrap(self, method: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        asks, answers = handler.request_streaming, handler.response_streaming
+        metrics = self._metrics.of(method, client_streaming=asks, server_streaming=answers)
         codecs = {
-            "request_deserializer": _forgiving(handler.request_deserializer),
-            "response_serializer": handler.response_serializer,
+            # Messages are counted where they become bytes: there is no other way in or out.
+            "request_deserializer": _forgiving(handler.request_deserializer, metrics.received.inc),
+            "response_serializer": _counting(handler.response_serializer, metrics.sent.inc),
         }
-        if handler.request_streaming and handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(
-                self._stream(method, handler.stream_stream), **codecs
-            )
-        if handler.request_streaming:
-            return grpc.stream_unary_rpc_method_handler(self._unary(method, handler.stream_unary), **codecs)
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream), **codecs)
-        return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), **codecs)
+        if asks and answers:
+            behaviour = self._stream(method, metrics, handler.stream_stream)
+            return grpc.stream_stream_rpc_method_handler(behaviour, **codecs)
+        if asks:
+            behaviour = self._unary(method, metrics, handler.stream_unary)
+            return grpc.stream_unary_rpc_method_handler(behaviour, **codecs)
+        if answers:
+            behaviour = self._stream(method, metrics, handler.unary_stream)
+            return grpc.unary_stream_rpc_method_handler(behaviour, **codecs)
+        behaviour = self._unary(method, metrics, handler.unary_unary)
+        return grpc.unary_unary_rpc_method_handler(behaviour, **codecs)
 
-    def _unary(self, method: str, inner: Behaviour) -> Behaviour:
-        seconds = self._metrics.seconds.labels(method)
-
+    def _unary(self, method: str, metrics: CallMetrics, inner: Behaviour) -> Behaviour:
         async def behaviour(request: Any, context: Context) -> Any:
-            began = time.perf_counter()
-            try:
-                return await self._call(method, context, lambda: inner(_readable(request), context))
-            finally:
-                seconds.observe(time.perf_counter() - began)
+            return await self._call(method, metrics, context, lambda: inner(_readable(request), context))
 
         return behaviour
 
-    def _stream(self, method: str, inner: Behaviour) -> Behaviour:
-        streams = self._metrics.streams.labels(method)
+    def _stream(self, method: str, metrics: CallMetrics, inner: Behaviour) -> Behaviour:
+        streams, slow = metrics.streams, metrics.slow
+        assert streams is not None
+        assert slow is not None
 
         async def run(request: Any, context: Context) -> None:
             requests = _all_readable(request) if hasattr(request, "__aiter__") else _readable(request)
@@ -182,23 +196,32 @@ class Guard(grpc.aio.ServerInterceptor):
             if inspect.isawaitable(result):
                 await result
                 return
+            later = asyncio.get_running_loop().call_later
             try:
                 async for response in result:
-                    await context.write(response)
+                    # A write waits until there is room for it: for a reader that does not read, it waits for ever.
+                    waiting = later(self._slow_seconds, slow.inc)
+                    try:
+                        await context.write(response)
+                    finally:
+                        waiting.cancel()
             finally:
                 await result.aclose()
 
         async def behaviour(request: Any, context: Context) -> None:
             with streams.track_inprogress():
-                await self._call(method, context, lambda: run(request, context))
+                await self._call(method, metrics, context, lambda: run(request, context))
 
         return behaviour
 
-    async def _call(self, method: str, context: Context, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _call(
+        self, method: str, metrics: CallMetrics, context: Context, call: Callable[[], Awaitable[Any]]
+    ) -> Any:
         task = asyncio.current_task()
         assert task is not None
         self.running.add(task)
-        self._metrics.started.labels(method).inc()
+        metrics.started.inc()
+        began = time.perf_counter()
         code = grpc.StatusCode.OK
         try:
             identity = self._gate(method, _bearer(context))
@@ -210,6 +233,8 @@ class Guard(grpc.aio.ServerInterceptor):
             raise
         except ServiceError as error:
             code = error.code
+            if metrics.slow is not None and isinstance(error, SlowReaderError):
+                metrics.slow.inc()
             await context.abort_with_status(error.status())
         except grpc.aio.AbortError:
             code = grpc.StatusCode.ABORTED
@@ -227,5 +252,6 @@ class Guard(grpc.aio.ServerInterceptor):
             get_logger().exception("call_failed", method=method, error_id=opaque_id)
             await context.abort_with_status(errors.internal(opaque_id).status())
         finally:
-            self._metrics.handled.labels(method, code.name).inc()
+            metrics.handled[code].inc()
+            metrics.seconds.observe(time.perf_counter() - began)
             self.running.discard(task)

@@ -16,7 +16,7 @@ import asyncpg
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 
 from services.common import logs, tls
@@ -24,10 +24,18 @@ from services.common.auth import TokenVerifier
 from services.common.channels import Connect, plain
 from services.common.files import keep_looking
 from services.common.guard import Gate, Guard, OperatorGate, PlayerGate, SecretGate
-from services.common.metrics import CertificateMetrics, MetricsPage, RpcMetrics
+from services.common.metrics import (
+    CertificateMetrics,
+    LoopMetrics,
+    MetricsPage,
+    PoolMetrics,
+    ReadinessMetrics,
+    RpcMetrics,
+)
+from services.common.redaction import clean
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
-from services.storage.pool import DatabaseUnavailableError, Pool, open_pool
+from services.storage.pool import DatabaseUnavailableError, MeteredPool, open_pool
 
 READY = "ready"
 """Health service name of readiness; the empty name is liveness."""
@@ -58,7 +66,7 @@ INTERNAL_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 class Host:
     """One service process."""
 
-    def __init__(self, name: str, settings: CommonSettings, pool: Pool) -> None:
+    def __init__(self, name: str, settings: CommonSettings, pool: MeteredPool) -> None:
         self.name = name
         self.settings = settings
         self.pool = pool
@@ -82,13 +90,15 @@ class Host:
         self._public: grpc.aio.Server | None = None
         self._servers: list[tuple[grpc.aio.Server, Guard, list[str]]] = []
         self._health = health.aio.HealthServicer()
-        self._readiness: dict[str, Callable[[], bool]] = {"database": lambda: self.database_ready}
+        self._readiness: dict[str, Callable[[], bool]] = {}
         self._drains: list[Callable[[], Awaitable[None]]] = []
         self._asking: asyncio.Task[bool] | None = None
-        self._ready = Gauge("spectacular_bid_ready", "1 while this process is ready.", registry=self.registry)
-        build = Gauge("spectacular_bid_build_info", "Always 1.", ["version"], registry=self.registry)
-        build.labels(importlib.metadata.version("spectacular-bid")).set(1)
+        version = importlib.metadata.version("spectacular-bid")
+        self._readiness_metrics = ReadinessMetrics(self.registry, version)
+        self._loop_metrics = LoopMetrics(self.registry)
+        PoolMetrics(self.registry, pool)
         ProcessCollector(registry=self.registry)
+        self.add_readiness("database", lambda: self.database_ready)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -181,18 +191,19 @@ class Host:
         add: Callable[[Any, grpc.aio.Server], None],
         servicer: Any,
         service_name: str,
-        methods: list[str],
+        methods: list[str],  # noqa: ARG002 - they are read from the service itself
     ) -> None:
-        """Adds a servicer; `methods` are the plain names of its rpcs, for metrics at zero."""
+        """Adds a servicer, and all metrics of its methods at zero."""
         add(servicer, server)
         for known, _, names in self._servers:
             if known is server:
                 names.append(service_name)
-        self._rpc_metrics.prepare([f"/{service_name}/{method}" for method in methods])
+        self._rpc_metrics.prepare(service_name)
 
     def add_readiness(self, name: str, check: Callable[[], bool]) -> None:
         """A condition without which this process is not ready."""
         self._readiness[name] = check
+        self._readiness_metrics.add(name)
 
     def on_drain(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Called in order after a stop signal, while the servers still answer."""
@@ -212,6 +223,7 @@ class Host:
         await self._health.set(READY, health_pb2.HealthCheckResponse.NOT_SERVING)
         watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
         files = asyncio.create_task(self._watch_files(), name="files")
+        stalls = asyncio.create_task(self._loop_metrics.run(), name="stalls of the loop")
         # For what asks without a certificate: nothing but health is answered there, so it may be plain.
         health_server = grpc.aio.server(options=SERVER_OPTIONS)
         health_address = self._bind(health_server, self.settings.health_listen, None)
@@ -241,6 +253,7 @@ class Host:
             files.cancel()
             await self._stop_servers()
             await health_server.stop(None)
+            stalls.cancel()
             page.close()
             self.log.info("stopped", service=self.name)
         # Of a connection that a cancelled task leaves in the middle of a query, asyncpg awaits the answer, for half a
@@ -273,7 +286,9 @@ class Host:
         was: set[str] | None = None
         while True:
             self.database_ready = await self._database_answers()
-            missing = {name for name, check in self._readiness.items() if not check()}
+            holds = {name: check() for name, check in self._readiness.items()}
+            self._readiness_metrics.look(holds)
+            missing = {name for name, held in holds.items() if not held}
             if missing != was:
                 self.log.info("readiness", service=self.name, ready=not missing, missing=sorted(missing))
                 was = missing
@@ -288,7 +303,7 @@ class Host:
     async def _set_ready(self, *, ready: bool) -> None:
         status = health_pb2.HealthCheckResponse
         await self._health.set(READY, status.SERVING if ready else status.NOT_SERVING)
-        self._ready.set(ready)
+        self._readiness_metrics.ready.set(ready)
 
     async def _database_answers(self) -> bool:
         # A query that is cancelled waits for its answer all the same, in asyncpg, and this must not hang with the database:
@@ -318,7 +333,7 @@ def run_service(
             _leave()
     except* (SettingsError, DatabaseUnavailableError, SchemaError) as group:
         for error in group.exceptions:
-            sys.stderr.write(f"cannot start: {error}\n")
+            sys.stderr.write(f"cannot start: {clean(str(error))}\n")
         raise SystemExit(1) from None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
@@ -15,9 +16,18 @@ Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
 
+# Generic for type checkers only.
+if TYPE_CHECKING:
+    _Pool = asyncpg.Pool[asyncpg.Record]
+else:
+    _Pool = asyncpg.Pool
+
 COMMAND_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 10.0
 """A server that takes connections and does not answer, for example a stopped one, is given up after so long."""
+QUERIES_MAX = 50_000
+IDLE_SECONDS_MAX = 300.0
+"""A connection is given back to the server after so many queries, or when nobody used it for so long."""
 
 TRANSIENT: Final = (
     OSError,
@@ -38,13 +48,27 @@ TRANSIENT: Final = (
 """Trouble that passes: the connection, the load or the role of the server was at fault, not the statement."""
 
 
+class MeteredPool(_Pool):
+    """A pool that tells how long its connections were waited for."""
+
+    on_acquired: Callable[[float], None] = staticmethod(lambda _seconds: None)
+    """Told the seconds from asking for a connection to having one."""
+
+    async def _acquire(self, timeout: float | None) -> Any:  # noqa: ASYNC109 - as the method it replaces
+        # All ways to a connection lead through here, those of the pool's own `fetch` and `execute` included.
+        asked = time.perf_counter()
+        connection = await super()._acquire(timeout)  # type: ignore[misc]
+        self.on_acquired(time.perf_counter() - asked)
+        return connection
+
+
 class DatabaseUnavailableError(Exception):
     """PostgreSQL could not be reached in time."""
 
 
 async def open_pool(
     url: str, *, name: str, size: int, wait_seconds: float, connect_seconds: float = CONNECT_TIMEOUT_SECONDS
-) -> Pool:
+) -> MeteredPool:
     """A pool on the database, trying for `wait_seconds` while it cannot be reached.
 
     `name` is what the database shows as application_name. Raises DatabaseUnavailableError.
@@ -52,10 +76,15 @@ async def open_pool(
     give_up = time.monotonic() + wait_seconds
     while True:
         try:
-            return await asyncpg.create_pool(
+            return await MeteredPool(
                 url,
                 min_size=1,
                 max_size=size,
+                max_queries=QUERIES_MAX,
+                max_inactive_connection_lifetime=IDLE_SECONDS_MAX,
+                loop=None,
+                connection_class=asyncpg.Connection,
+                record_class=asyncpg.Record,
                 timeout=connect_seconds,
                 command_timeout=COMMAND_TIMEOUT_SECONDS,
                 server_settings={

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from engine.clock import MILLISECOND, SECOND, Effect
 from engine.seats import NORTH
+from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Timekeeper
 from services.common import logs
@@ -41,7 +42,7 @@ async def serve() -> None:
     logs.configure("error")  # nobody reads them: the pipe would fill
     server = grpc.aio.server()
     keeper = Timekeeper("bench", m.Policy(), lambda: str(uuid4()))
-    add_ClockServiceServicer_to_server(ClockRpc(keeper, CollectorRegistry()), server)
+    add_ClockServiceServicer_to_server(ClockRpc(keeper, ClockMetrics(CollectorRegistry())), server)
     print(server.add_insecure_port("127.0.0.1:0"), flush=True)
     await server.start()
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the bench is gone

@@ -137,7 +137,10 @@ async def test_series_are_closed_whatever_players_do(shared: Stack) -> None:
         assert series(before[name]) == series(after[name])
     values = {value for text in after.values() for _, pairs in series(text) for _, value in pairs}
     assert not {value for value in values for player in players if player.player_id in value}
-    created = 'grpc_server_handled_total{grpc_code="OK",grpc_method="/spectacularbid.match.v1.MatchService/CreateMatch"}'
+    created = (
+        'grpc_server_handled_total{grpc_code="OK",grpc_method="CreateMatch",'
+        'grpc_service="spectacularbid.match.v1.MatchService",grpc_type="unary"}'
+    )
 
     def count(text: str) -> float:
         (value,) = re.findall(rf"^{re.escape(created)} (\S+)$", text, re.MULTILINE)

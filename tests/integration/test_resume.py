@@ -226,7 +226,8 @@ async def test_fc_30_a_swallowed_connection_is_noticed_at_both_ends(own: Stack) 
     await own.start("game-fast")
     deals = scripted(deal("6|6 1|2", "0|6 0|1"))
     table = await Table.create(own, game="game-fast", deals=deals)
-    streams = f'grpc_server_streams{{grpc_method="{WATCH}"}}'
+    service, method = WATCH[1:].split("/")
+    streams = f'spectacular_bid_streams{{grpc_method="{method}",grpc_service="{service}"}}'
     async with Proxy(HOST, own.ports["game-fast"]) as proxy:
         dead = grpc.aio.insecure_channel(proxy.address)
         watching = Watching(

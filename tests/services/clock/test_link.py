@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from engine.clock import MILLISECOND
 from engine.seats import SOUTH
+from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Timekeeper
 from services.common.guard import Guard, SecretGate
@@ -56,7 +57,7 @@ class Unwatched(ClockServiceServicer):
 def new_rpc(registry: CollectorRegistry | None = None) -> ClockRpc:
     ids = iter(range(1_000_000))
     keeper = Timekeeper("clock-1", m.Policy(), lambda: f"evidence-{next(ids)}")
-    return ClockRpc(keeper, registry or CollectorRegistry())
+    return ClockRpc(keeper, ClockMetrics(registry or CollectorRegistry()))
 
 
 async def govern(address: str, requests: list[pb.GovernRequest]) -> grpc.StatusCode:

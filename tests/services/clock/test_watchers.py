@@ -17,6 +17,7 @@ from client.errors import from_rpc
 from engine.clock import SECOND
 from engine.seats import NORTH, SOUTH
 from services.clock import watchers
+from services.clock.metrics import WatcherMetrics
 from services.clock.watchers import Watchers
 from services.common.errors import ServiceError
 from services.game.livetime import LiveTime
@@ -210,7 +211,7 @@ async def test_only_so_many_may_look_on() -> None:
     async def write(_news: object) -> None:
         pass
 
-    looking = Watchers(CollectorRegistry())
+    looking = Watchers(WatcherMetrics(CollectorRegistry()))
     tasks = [asyncio.create_task(looking.follow(write)) for _ in range(watchers.WATCHERS_MAX)]
     try:
         await asyncio.sleep(0)
@@ -234,7 +235,7 @@ async def test_a_quiet_clock_shows_life() -> None:
     async def write(news: Any) -> None:
         said.put_nowait(list(news))
 
-    looking = Watchers(CollectorRegistry(), heartbeat_seconds=0.01)
+    looking = Watchers(WatcherMetrics(CollectorRegistry()), heartbeat_seconds=0.01)
     task = asyncio.create_task(looking.follow(write))
     try:
         async with asyncio.timeout(20):
