@@ -80,11 +80,15 @@ arena: setup ## play the house bots against each other, MATCHES a pairing (200):
 	@$(BIN)/python -m client.arena greedy easy --matches $(or $(MATCHES),200)
 	@$(BIN)/python -m client.arena strong greedy --matches $(or $(MATCHES),200)
 
-lock: ## resolve the dependencies anew and write both requirements files (UPGRADE=1 takes newer releases)
+lock: ## resolve the dependencies anew and write the requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }
 	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --output-file requirements.txt
 	@build/lock/bin/uv $(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra local --extra tracing --group dev \
 		--constraints requirements.txt --output-file requirements-dev.txt
+	@build/lock/bin/uv $(COMPILE) pyproject.toml --extra tracing --constraints requirements-dev.txt \
+		--output-file k8s/image/requirements.txt
+	@build/lock/bin/uv $(COMPILE) --group build --constraints requirements-dev.txt \
+		--output-file k8s/image/requirements-build.txt
 
 clean: ## remove what was made, the data of the local stack too; .venv stays
 	rm -rf build dist .local .hypothesis .mypy_cache .pytest_cache .ruff_cache
