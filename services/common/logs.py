@@ -15,6 +15,7 @@ from typing import Any, cast
 import structlog
 
 from services.common.redaction import render
+from services.common.tracing import add_trace_id
 
 Logger = structlog.typing.FilteringBoundLogger
 
@@ -26,6 +27,7 @@ def configure(level: str) -> None:
     """
     stamps: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        add_trace_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
     ]

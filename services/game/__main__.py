@@ -9,7 +9,9 @@ from services.common import logs
 from services.common.collector import Collector
 from services.common.host import Host, run_service
 from services.common.settings import load
+from services.common.tracing import NoTracer
 from services.game.clock_client import ClockLink
+from services.game.course import Courses
 from services.game.custody import Custody
 from services.game.declarations import Declarations
 from services.game.gaps import Gaps
@@ -57,6 +59,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         gaps = Gaps(livetime, incarnation, policy.version)
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
+        courses = Courses(metrics.commands, NoTracer())
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
             placement = PlacementLink(
@@ -71,7 +74,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             host.register(
                 server,
                 match_service_pb2_grpc.add_MatchServiceServicer_to_server,
-                MatchServicer(rooms, host.pool, livetime, mass_loss, settings, incarnation),
+                MatchServicer(rooms, host.pool, livetime, mass_loss, settings, incarnation, courses),
                 SERVICE,
                 METHODS,
             )

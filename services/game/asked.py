@@ -13,14 +13,13 @@ from engine.event import Event
 from engine.match import Match, decide
 from engine.refusal import Refusal
 from services.common.errors import ServiceError, try_again
+from services.game.course import Answer, Course
 from services.game.livetime import Stamp
-from services.game.story import Answered, Story
+from services.game.story import Story
 from services.wire.commands import refusal_error
 
 _PRECEDENCE: Final = {refusal: number for number, refusal in enumerate(Refusal)}
 _UNTIMED: Final = (Start, Continue, Reveal, Resign)
-
-Answer = Answered | ServiceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,13 @@ class Asked:
     heard: Stamp
     """Taken at its read: what the clock judges."""
     answer: asyncio.Future[Answer]
+    course: Course
+
+    def settle(self, answer: Answer) -> None:
+        """Gives the answer, unless there is one."""
+        if not self.answer.done():
+            self.course.end(answer)
+            self.answer.set_result(answer)
 
     @property
     def untimed(self) -> bool:

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from engine.clock import SECOND
+import asyncio
+
+from engine.clock import MILLISECOND, SECOND
 from engine.command import Continue
 from engine.event import Event
 from engine.match import Match, Phase, cancel, decide, evolve
 from engine.refusal import Refusal
 from engine.seats import SEATS
+from services.game.livetime import LiveTime
 from services.game.resumption import RESUME_GRACE_SECONDS
 from services.storage.matches import MatchRow
+
+
+class Limit:
+    """The limit that runs in a match now, if one does. Live time decides: while this process could not hear the players,
+    they had none of it."""
+
+    def __init__(self, livetime: LiveTime) -> None:
+        self.at: float | None = None
+        """When to look whether it is over, on the loop's clock; None while none runs."""
+        self._livetime = livetime
+        self._mark_ns = 0
+
+    def stop(self) -> None:
+        """None runs any more."""
+        self.at = None
+
+    def start(self, limit_ns: int) -> None:
+        """It runs from now on."""
+        self.at = asyncio.get_running_loop().time() + limit_ns / SECOND
+        self._mark_ns = self._livetime.mark() + limit_ns
+
+    def over(self) -> bool:
+        """Whether the players had all of it; if not, it is looked at again."""
+        missing_ns = self._mark_ns - self._livetime.mark()
+        self.at = asyncio.get_running_loop().time() + max(missing_ns, MILLISECOND) / SECOND
+        return missing_ns <= 0
 
 
 def limit_ns(row: MatchRow, state: Match) -> int | None:

@@ -7,6 +7,7 @@ zero from the start. No label ever holds a match, a player, a request or a tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -35,11 +36,40 @@ PHASES: Final = (*(phase.value for phase in Phase if phase is not Phase.OVER), H
 RATED: Final = {True: "true", False: "false"}
 
 
+COMMAND_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+
+
+class Stage(StrEnum):
+    """What a command waits for, in this order; one that takes no turn needs no verdict."""
+
+    QUEUE = "queue"
+    """From its stamp until its room takes it up."""
+    VERDICT = "verdict"
+    """Until the clock has judged it."""
+    COMMIT = "commit"
+    """Until it is on disk."""
+    PUBLISH = "publish"
+    """Until everybody is told."""
+
+
+class Result(StrEnum):
+    """How a command ended, for its player."""
+
+    APPLIED = "applied"
+    REFUSED = "refused"
+    """By the rules, or because the request itself was wrong: it works as it should."""
+    UNAVAILABLE = "unavailable"
+    """To be sent again: it may have had its effect."""
+    FAILED = "failed"
+    """A fault of ours."""
+
+
 class GameMetrics:
     """All of them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.matches = MatchMetrics(registry)
+        self.commands = CommandMetrics(registry)
         self.commits = CommitMetrics(registry)
         self.lease = LeaseMetrics(registry)
         self.link = LinkMetrics(registry)
@@ -108,6 +138,32 @@ class MatchMetrics:
             self.taken_up.labels(kind_of_move)
         for refusal in Refusal:
             self.refusals.labels(refusal.value)
+
+
+class CommandMetrics:
+    """What players meet who send commands."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.results = Counter(
+            "spectacular_bid_commands_total", "Commands by how they ended.", ["result"], registry=registry
+        )
+        self.seconds = Histogram(
+            "spectacular_bid_command_seconds",
+            "From the stamp of a command that was applied until everybody was told.",
+            buckets=COMMAND_BUCKETS,
+            registry=registry,
+        )
+        self.stages = Histogram(
+            "spectacular_bid_command_stage_seconds",
+            "The same by what it waited for.",
+            ["stage"],
+            buckets=COMMAND_BUCKETS,
+            registry=registry,
+        )
+        for result in Result:
+            self.results.labels(result.value)
+        for stage in Stage:
+            self.stages.labels(stage.value)
 
 
 class LiveMatches(Collector):

@@ -17,15 +17,18 @@ from engine.event import Event, TileDrawn, TurnTimed
 from engine.eventjson import event_to_json
 from engine.match import Phase, expire, void
 from engine.refusal import Refusal
+from services.common import tracing
 from services.common.errors import limit_reached, try_again
 from services.common.logs import get_logger
 from services.game import limits
-from services.game.asked import Answer, Asked, held_error, parting, repeated, rule
+from services.game.asked import Asked, held_error, parting, repeated, rule
+from services.game.course import Answer
 from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
 from services.game.endings import ending_of, log_end
 from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
+from services.game.metrics import Stage
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
@@ -68,8 +71,7 @@ class Room:
         self._inbox = Inbox()
         self._judgement: asyncio.Future[Judgement] | None = None
         self._decision: OpenDecision | None = None
-        self._limit_at: float | None = None
-        self._limit_mark = 0  # the same in live time, which decides
+        self._limit = limits.Limit(shell.livetime)
         self._answering: Asked | None = None
         self._declared = False
         self._late_ns: int | None = None
@@ -217,8 +219,8 @@ class Room:
             self._shell.clock.close(match_id, self.fence, "not played here")
         # Whoever still waits, the one in the middle of it included, is told where the match stands now.
         for asked in (self._answering, *self._inbox.drain()):
-            if asked is not None and not asked.answer.done():
-                asked.answer.set_result(parting(self.story, asked, held=self.held))
+            if asked is not None:
+                asked.settle(parting(self.story, asked, held=self.held))
         if not self.leaving:
             self.closed = True
         self.listeners.announce()
@@ -237,29 +239,24 @@ class Room:
     async def _next(self) -> Message | None:
         """The next message; None when leaving, or when the start or continue limit is reached first (rule 7.2)."""
         while not self._inbox:
-            if self.leaving or (not await self._inbox.changes(self._limit_at) and self._limit_is_over()):
+            if self.leaving:
+                return None
+            if not await self._inbox.changes(self._limit.at) and self._limit.over() and not self._inbox:
                 return None
         return self._inbox.pop()
 
-    def _limit_is_over(self) -> bool:
-        """Whether the players had all of it. While this process could not hear them, or has not yet, they had none."""
-        missing_ns = self._limit_mark - self._shell.livetime.mark()
-        self._limit_at = asyncio.get_running_loop().time() + max(missing_ns, clock.MILLISECOND) / clock.SECOND
-        return missing_ns <= 0 and not self._inbox
-
     async def _handle(self, message: Message) -> None:
+        tracing.enter(message.course.trace if isinstance(message, Asked) else None)
         match message:
             case Asked():
                 self._answering = message
-                answer = await self._answer(message)
-                if not message.answer.done():
-                    message.answer.set_result(answer)
+                message.course.reached(Stage.QUEUE)
+                message.settle(await self._answer(message))
                 self._answering = None
             case Probed():
-                if self._current(message.probe.key):
-                    self._shell.clock.probe_reply(
-                        message.probe.key, message.probe.probe_no, message.watermark_ns
-                    )
+                probe = message.probe
+                if self._current(probe.key):
+                    self._shell.clock.probe_reply(probe.key, probe.probe_no, message.watermark_ns)
             case Timeout():
                 if self._current(message.key):
                     await self._forfeit(message)
@@ -294,7 +291,7 @@ class Room:
         judgement = await self._judge(arrival)
         match judgement:
             case Verdict():
-                pass
+                asked.course.judged(judgement)
             case Timeout():
                 await self._forfeit(judgement, arrival)
                 return refusal_error(Refusal.CLOCK_EXPIRED)
@@ -370,6 +367,7 @@ class Room:
         # Whoever cannot prove to be the owner opens and publishes nothing.
         await self._shell.lease.until_fresh()
         if asked is not None:
+            asked.course.reached(Stage.COMMIT)
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)
             story.answers[asked.request_id] = answered
             if judged is not None and self._decision is not None:
@@ -379,6 +377,8 @@ class Room:
         story.tell(events, credited_ns=0 if judged is None else judged.credited_ns or 0)
         self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
         self.listeners.announce()
+        if asked is not None:
+            asked.course.published(story.revision)
 
     # Decisions and limits.
 
@@ -390,12 +390,11 @@ class Room:
         resumed = self._resumed if cause is OpenCause.RESUME else None
         limit_ns = limits.limit_ns(story.row, state)
         if limit_ns is None:
-            self._limit_at = None
-        elif self._limit_at is None or not state.pressed:
+            self._limit.stop()
+        elif self._limit.at is None or not state.pressed:
             if resumed is not None:
                 limit_ns = limits.left_ns(limit_ns, resumed.waited_ns)
-            self._limit_at = asyncio.get_running_loop().time() + limit_ns / clock.SECOND
-            self._limit_mark = self._shell.livetime.mark() + limit_ns
+            self._limit.start(limit_ns)
         if state.to_act is not None:
             key = Key(story.row.match_id, self.fence, state.turn)
             now = self._shell.livetime.starting()

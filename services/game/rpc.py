@@ -22,6 +22,7 @@ from services.common.auth import Identity, caller
 from services.common.errors import ServiceError, limit_reached, malformed, try_again
 from services.common.guard import Context
 from services.game.asked import Asked, repeated
+from services.game.course import Course, Courses
 from services.game.creation import create, wanted_from_pb
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
@@ -70,6 +71,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         mass_loss: MassLoss,
         settings: GameSettings,
         incarnation: Incarnation,
+        courses: Courses,
     ) -> None:
         self._rooms = rooms
         self._pool = pool
@@ -77,27 +79,45 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self._mass_loss = mass_loss
         self._settings = settings
         self._incarnation = incarnation
+        self._courses = courses
         self._streams: Counter[str] = Counter()
         self._pace = Pace(time.monotonic)
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
         heard = self._livetime.heard()  # before the first await: this is what the clock judges
-        await self._admit()
-        source = await self._find(request.match_id)
-        asked = self._asked(request, source, caller(), heard)
-        self._ask(source, asked)
-        try:
-            async with asyncio.timeout(self._settings.answer_wait_seconds):
-                answer = await asyncio.shield(asked.answer)
-        except TimeoutError:
-            raise try_again("the answer takes long; send the same request_id again") from None
-        if isinstance(answer, ServiceError):
-            raise answer
+        course = self._course(request, caller(), heard)
+        with course.told():
+            await self._admit()
+            source = await self._find(request.match_id)
+            asked = self._asked(request, source, caller(), heard, course)
+            self._ask(source, asked)
+            try:
+                async with asyncio.timeout(self._settings.answer_wait_seconds):
+                    answer = await asyncio.shield(asked.answer)
+            except TimeoutError:
+                raise try_again("the answer takes long; send the same request_id again") from None
+            if isinstance(answer, ServiceError):
+                raise answer
         return pb.SubmitResponse(applied=applied_to_pb(answer))
 
+    def _course(self, request: pb.SubmitRequest, identity: Identity, heard: Stamp) -> Course:
+        return self._courses.begin(
+            heard,
+            match_id=request.match_id,
+            player_id=identity.player_id,
+            request_id=request.request_id,
+            decision_id=request.decision_id,
+            kind=request.command.WhichOneof("action") or "none",
+        )
+
     def _asked(
-        self, request: pb.SubmitRequest, source: Room | Story, identity: Identity, heard: Stamp
+        self,
+        request: pb.SubmitRequest,
+        source: Room | Story,
+        identity: Identity,
+        heard: Stamp,
+        course: Course,
     ) -> Asked:
         """A command read. Raises ServiceError: MALFORMED, NOT_SEATED."""
         request_id = request_id_from_pb(request.request_id)
@@ -110,6 +130,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             decision_id=request.decision_id,
             heard=heard,
             answer=asyncio.get_running_loop().create_future(),
+            course=course,
         )
 
     @staticmethod
@@ -121,7 +142,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         story = _story(source)
         if not story.over:
             raise try_again("the match is moving to another process")
-        asked.answer.set_result(repeated(story, asked) or refusal_error(Refusal.MATCH_OVER))
+        asked.settle(repeated(story, asked) or refusal_error(Refusal.MATCH_OVER))
 
     async def Watch(
         self,
@@ -177,22 +198,25 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         """Reads, stamps, puts in line, and nothing else: an await between reads would date the next command late."""
         async for request in requests:
             heard = self._livetime.heard()
-            if conversation.full:
-                raise limit_reached("the answers of this stream are not read")
-            if not self._keeps_pace(identity):
-                raise _too_fast()
             submit = request.submit
-            try:
-                if request.WhichOneof("message") != "submit":
-                    raise malformed("message: join comes once; after it only submit")
-                if submit.match_id and submit.match_id != _story(source).row.match_id:
-                    raise malformed("match_id: this stream is about another match")
-                asked = self._asked(submit, source, identity, heard)
-                self._ask(source, asked)
-            except ServiceError as error:
-                conversation.answer(submit.request_id[:64], error)
-            else:
-                conversation.expect(asked.request_id, asked.answer)
+            course = self._course(submit, identity, heard)
+            with course.told():
+                if conversation.full:
+                    raise limit_reached("the answers of this stream are not read")
+                if not self._keeps_pace(identity):
+                    raise _too_fast()
+                try:
+                    if request.WhichOneof("message") != "submit":
+                        raise malformed("message: join comes once; after it only submit")
+                    if submit.match_id and submit.match_id != _story(source).row.match_id:
+                        raise malformed("match_id: this stream is about another match")
+                    asked = self._asked(submit, source, identity, heard, course)
+                    self._ask(source, asked)
+                except ServiceError as error:
+                    course.end(error)
+                    conversation.answer(submit.request_id[:64], error)
+                else:
+                    conversation.expect(asked.request_id, asked.answer)
 
     async def _follow(self, request: pb.WatchRequest) -> Follower:
         source = await self._find(request.match_id)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from services.common.errors import ServiceError, malformed
-from services.game.asked import Answer
+from services.game.course import Answer
 from services.game.room import Room
 from services.game.story import Answered, Audience, Story
 from services.wire.commands import refused_to_pb

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.clock import MILLISECOND, SECOND
 from engine.refusal import Refusal
-from services.game.asked import Answer, Asked, repeated, rule
+from services.game.asked import Asked, repeated, rule
+from services.game.course import Answer
 from services.game.massloss import WINDOW_SECONDS
 from services.game.room import Room
 from services.wire import clock_messages as m

@@ -13,11 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from engine.clock import SECOND
 from engine.command import Command
+from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Said, Timekeeper
 from services.common.errors import ServiceError
-from services.game.asked import Answer, Asked
+from services.common.tracing import NoTracer
+from services.game.asked import Asked
 from services.game.clock_client import ClockLink
+from services.game.course import Answer, Courses
 from services.game.custody import Custody
 from services.game.declarations import Declarations
 from services.game.gaps import Gaps
@@ -78,7 +81,7 @@ class ClockProcess(Process):
         super().__init__(world, name)
         self.keeper = parts.timekeeper(f"clock-{world.new_id()}", parts.policy, lambda: str(world.new_id()))
         self.watch = ClockWatch(world, self.keeper)
-        self.rpc = WatchedRpc(self.keeper, CollectorRegistry())
+        self.rpc = WatchedRpc(self.keeper, ClockMetrics(CollectorRegistry()))
         self.rpc.saw = lambda said: saw(self.keeper.clock_id, said)
 
     def drain(self) -> None:
@@ -111,6 +114,7 @@ class GameProcess(ListeningProcess):
         self.connections = Pool(self, database)
         self.pool = cast(Any, self.connections)
         incarnation = Incarnation(engine_id, name, engine_id)
+        self.courses = Courses(metrics.commands, NoTracer(), self.live.raw)
         self.lease = Lease(self.pool, incarnation, LEASE_SECONDS, metrics.lease, now=self.loop.time)
         self.journal = parts.journal(self.pool, engine_id, metrics.commits)
         self.clock = parts.link(
@@ -246,7 +250,12 @@ class GameProcess(ListeningProcess):
         if isinstance(source, Room):
             self.watch.take_place(source)
         answer: asyncio.Future[Answer] = self.loop.create_future()
-        asked = Asked(heard.command, heard.request_id, heard.payload, heard.decision_id, stamp, answer)
+        course = self.courses.begin(
+            stamp, match_id="", player_id="", request_id=heard.request_id, decision_id=0, kind=""
+        )
+        asked = Asked(
+            heard.command, heard.request_id, heard.payload, heard.decision_id, stamp, answer, course
+        )
         answer.add_done_callback(
             lambda done: None if done.cancelled() else connection.answer(heard, done.result())
         )

@@ -14,7 +14,7 @@ from engine.command import Bid, Command, Continue, Draw, Play, Resign, Reveal, S
 from engine.match import Match, Phase, legal
 from engine.seats import Seat
 from engine.tiles import Tile
-from services.game.asked import Answer
+from services.game.course import Answer
 from services.game.room import Room
 from services.game.story import Answered, Story
 from spectacularbid.match.v1 import match_service_pb2 as pb

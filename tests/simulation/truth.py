@@ -15,7 +15,7 @@ from engine.clock import SECOND
 from engine.command import Start
 from engine.match import Cause
 from engine.seats import Seat
-from services.game.asked import Answer
+from services.game.course import Answer
 from services.game.room import Room
 from services.game.story import Answered, Story
 from services.wire import clock_messages as m

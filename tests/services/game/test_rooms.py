@@ -213,8 +213,8 @@ async def test_the_start_limit_goes_on_after_a_takeover(
         assert await rooms.take_up_orphans() == 1
         room = await rooms.find(match_id)
         assert isinstance(room, Room)
-        assert room._limit_at is not None
-        assert room._limit_at - asyncio.get_running_loop().time() <= left_at_most
+        assert room._limit.at is not None
+        assert room._limit.at - asyncio.get_running_loop().time() <= left_at_most
         await rooms.suspend()
 
 

@@ -9,10 +9,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from services.common.auth import Identity
 from services.common.errors import ServiceError
+from services.common.tracing import NoTracer
+from services.game.course import Courses
 from services.game.livetime import LiveTime
+from services.game.metrics import CommandMetrics
 from services.game.rpc import MatchServicer
 from services.game.story import Audience, Story
 from services.game.streams import ANSWERS_MAX, Conversation, Follower
@@ -24,7 +28,8 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
     """Nothing grows without limit: when too many answers wait, the stream ends with LIMIT_REACHED instead of taking more."""
     story = Story(match_row())
     conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), 1.0)
-    servicer = MatchServicer(*cast(Any, (None, None, LiveTime(), SimpleNamespace(), None, None)))
+    courses = Courses(CommandMetrics(CollectorRegistry()), NoTracer())
+    servicer = MatchServicer(*cast(Any, (None, None, LiveTime(), SimpleNamespace(), None, None, courses)))
     read = 0
 
     async def flood() -> AsyncIterator[pb.PlayRequest]:

@@ -1,0 +1,214 @@
+"""The course of a command: its stages from the stamp to the news, and how it ended.
+
+One small object a command collects them. Out of it come the canonical line of the log, the metrics and the span, so that
+the three never tell different stories. No tile goes in, and no amount of a bid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import grpc
+
+from engine.clock import SECOND
+from services.common import tracing
+from services.common.errors import ServiceError
+from services.common.logs import get_logger
+from services.common.tracing import Span, Tracer
+from services.game.livetime import Stamp, kernel_now
+from services.game.metrics import CommandMetrics, Result, Stage
+from services.game.story import Answered
+from services.storage.pool import TRANSIENT
+from services.wire.clock_messages import Verdict
+
+ID_LENGTH_MAX: Final = 64
+"""What a client calls an id may be longer, and is then none."""
+
+Answer = Answered | ServiceError
+
+
+class Courses:
+    """Where the courses of all commands are told."""
+
+    def __init__(self, metrics: CommandMetrics, tracer: Tracer, now: Callable[[], int] = kernel_now) -> None:
+        self.metrics = metrics
+        self.tracer = tracer
+        self.now = now
+
+    def begin(
+        self, heard: Stamp, *, match_id: str, player_id: str, request_id: str, decision_id: int, kind: str
+    ) -> Course:
+        """A command that was just read."""
+        return Course(
+            self, heard, match_id[:ID_LENGTH_MAX], player_id, request_id[:ID_LENGTH_MAX], decision_id, kind
+        )
+
+
+class Course:
+    """One command."""
+
+    __slots__ = (
+        *("_courses", "_began_ns", "_last_ns", "_stages", "_span", "_told", "_wall_ns"),
+        *("match_id", "player_id", "request_id", "decision_id", "kind"),
+        *("revision", "elapsed_ns", "charged_ns"),
+    )
+
+    def __init__(
+        self,
+        courses: Courses,
+        heard: Stamp,
+        match_id: str,
+        player_id: str,
+        request_id: str,
+        decision_id: int,
+        kind: str,
+    ) -> None:
+        self._courses = courses
+        # The last instant at which nothing was unread, by the kernel clock: a stall counts as waiting.
+        self._began_ns = self._last_ns = heard.mark_ns + heard.gap_total_ns
+        self._wall_ns = time.time_ns() - courses.now()
+        self._stages: dict[Stage, int] = {}
+        self._told = False
+        self.match_id = match_id
+        self.player_id = player_id
+        self.request_id = request_id
+        self.decision_id = decision_id
+        self.kind = kind
+        self.revision: int | None = None
+        """Of the match with this command's effect."""
+        self.elapsed_ns: int | None = None
+        """What had passed of its turn, as both players are told."""
+        self.charged_ns: int | None = None
+        """What the bank paid, as both players are told."""
+        self._span: Span = courses.tracer.begin(
+            "command", tracing.here(), began_ns=self._wall_ns + self._began_ns, kind_of_command=kind
+        )
+
+    @property
+    def trace(self) -> tracing.TraceContext | None:
+        """What this command causes belongs to."""
+        return self._span.context
+
+    def reached(self, stage: Stage) -> None:
+        """The end of a stage."""
+        now = self._courses.now()
+        self._stages[stage] = max(0, now - self._last_ns)
+        self._last_ns = now
+
+    def judged(self, verdict: Verdict) -> None:
+        """The clock has said that it is in time, and what it costs."""
+        self.reached(Stage.VERDICT)
+        self.elapsed_ns, self.charged_ns = verdict.elapsed_ns, verdict.charge_ns
+
+    def published(self, revision: int) -> None:
+        """Everybody is told; the match has this revision now."""
+        self.reached(Stage.PUBLISH)
+        self.revision = revision
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Around a call that answers: what it fails with is how the command ended, unless that is known already."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.end(error)
+            raise
+
+    def end(self, answer: Answer | Exception) -> None:
+        """Tells how it ended. Whoever was told to try again may still see it applied: that is a line of its own."""
+        result = result_of(answer)
+        if self._told:
+            if result is Result.APPLIED:
+                self._observe()
+                self._log("command_late", result, answer)
+            return
+        self._told = True
+        self._courses.metrics.results.labels(result.value).inc()
+        if result is Result.APPLIED:
+            self._observe()
+        self._log("command", result, answer)
+        self._trace(result, answer)
+
+    @property
+    def _repeated(self) -> bool:
+        """Whether this command told nobody anything: if it was applied, then earlier, and it got that answer again."""
+        return Stage.PUBLISH not in self._stages
+
+    def _observe(self) -> None:
+        if self._repeated:
+            return
+        metrics = self._courses.metrics
+        metrics.seconds.observe((self._last_ns - self._began_ns) / SECOND)
+        for stage, took_ns in self._stages.items():
+            metrics.stages.labels(stage.value).observe(took_ns / SECOND)
+
+    def _log(self, event: str, result: Result, answer: Answer | Exception) -> None:
+        line: dict[str, str | int | float | bool] = {
+            "match_id": self.match_id,
+            "player_id": self.player_id,
+            "request_id": self.request_id,
+            "decision_no": self.decision_id,
+            "kind": self.kind,
+            "result": result.value,
+        }
+        if not isinstance(answer, Answered):
+            line["reason"] = _reason(answer)
+        elif self._repeated:
+            line["repeated"] = True
+        if self.revision is not None:
+            line["revision"] = self.revision
+        if self.elapsed_ns is not None and self.charged_ns is not None:
+            line["elapsed_ns"] = self.elapsed_ns
+            line["charged_ns"] = self.charged_ns
+        for stage, took_ns in self._stages.items():
+            line[f"{stage.value}_ms"] = took_ns // 1000 / 1000
+        context = self._span.context
+        if context is not None:
+            line["trace_id"] = context.trace_id
+        log = get_logger()
+        if event == "command":
+            log.info("command", **line)
+        else:
+            log.info("command_late", **line)
+
+    def _trace(self, result: Result, answer: Answer | Exception) -> None:
+        context, at_ns = self._span.context, self._wall_ns + self._began_ns
+        tracer = self._courses.tracer
+        for stage, took_ns in self._stages.items():
+            tracer.begin(stage.value, context, began_ns=at_ns).end(ended_ns=at_ns + took_ns)
+            at_ns += took_ns
+        self._span.end(
+            failed=result in (Result.UNAVAILABLE, Result.FAILED),
+            match_id=self.match_id,
+            player_id=self.player_id,
+            request_id=self.request_id,
+            result=result.value,
+            reason="" if isinstance(answer, Answered) else _reason(answer),
+        )
+
+
+def result_of(answer: Answer | Exception) -> Result:
+    """How a command ended that got this answer, or failed so."""
+    match answer:
+        case Answered():
+            return Result.APPLIED
+        case ServiceError(code=grpc.StatusCode.UNAVAILABLE):
+            return Result.UNAVAILABLE
+        case ServiceError(reason="MATCH_HELD") | ServiceError(code=grpc.StatusCode.INTERNAL):
+            return Result.FAILED
+        case ServiceError():
+            return Result.REFUSED
+        case _ if isinstance(answer, TRANSIENT):
+            return Result.UNAVAILABLE
+        case _:
+            return Result.FAILED
+
+
+def _reason(answer: ServiceError | Exception) -> str:
+    return answer.reason if isinstance(answer, ServiceError) else type(answer).__name__
