@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from services.common.auth import HOUSE_BOTS
+from services.common.auth import HOUSE_BOTS, PLAYER_ID
+from services.common.settings import PREFIX
 from services.local.display import Display
-from services.local.places import FolderLock, InUseError, Places
+from services.local.places import FolderLock, InUseError, Places, issuer_and_audience
 from services.local.postgres import PostgresError
 from services.local.stack import BrokenError, Stack, StoppedError
 from services.storage.migrate import MigrationError
@@ -34,6 +36,25 @@ def run(
 def demo(folder: Folder = Path(".local")) -> None:
     """Start the stack, let two bots play a rated match, and stop."""
     raise typer.Exit(asyncio.run(_stack(folder, match=True, serve=False)))
+
+
+@app.command("operator")
+def operator(
+    name: Annotated[str, typer.Argument(help="Who acts, as it is kept with each act.")] = "operator",
+    folder: Folder = Path(".local"),
+) -> None:
+    """Print what makes a shell that of an operator of the stack that runs here: eval "$(... operator)"."""
+    places = Places(folder)
+    if not PLAYER_ID.match(name):
+        raise typer.BadParameter("1 to 64 lower-case letters, digits or -", param_hint="NAME")
+    try:
+        address = json.loads(places.serving.read_text("utf-8"))["operations"]
+        token = places.operator_token(name, *(issuer_and_audience()))
+    except (OSError, ValueError, KeyError):
+        Display().fault(f"error: no stack serves on {folder}: start one with `make run`")
+        raise typer.Exit(1) from None
+    sys.stdout.write(f"export {PREFIX}MATCHMAKING_ADDRESS={address}\n")
+    sys.stdout.write(f"export {PREFIX}OPERATOR_TOKEN={token}\n")
 
 
 async def _stack(folder: Path, *, match: bool, serve: bool) -> int:
@@ -83,6 +104,8 @@ def _where_to_look(stack: Stack, display: Display) -> None:
     display.pointer("seek a rated match", " ".join([python, "-m", "client", "play", *both]))
     for name in ("matchmaking", "game", "clock"):
         display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")
+    display.pointer("act as an operator", f'eval "$({python} -m services.local operator)"')
+    display.pointer("", f"{python} -m services.ops --help")
     display.pointer("logs", f"{stack.places.logs}/")
 
 

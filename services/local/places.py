@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import IO, Self
 
 from services.common.auth import TokenIssuer, write_new_keys
+from services.common.guard import OPERATOR_ROLE
+from services.common.settings import PREFIX, CommonSettings
 
 HOST = "127.0.0.1"
+OPERATOR_TOKEN_SECONDS = 24 * 3600
 DEFAULT_PORTS = {
     "matchmaking": 7600,
     "game": 7601,
@@ -84,6 +87,16 @@ class Places:
         token, _ = TokenIssuer(self.signing_key, issuer, audience).issue(player_id, name, bot=True)
         return token
 
+    def operator_token(self, name: str, issuer: str, audience: str) -> str:
+        """A token with which somebody of this name may act as an operator of this stack, for a day.
+
+        Raises OSError when this stack has no keys yet. Production refuses keys of this kind.
+        """
+        token, _ = TokenIssuer(self.signing_key, issuer, audience).issue(
+            name, name, roles=[OPERATOR_ROLE], seconds=OPERATOR_TOKEN_SECONDS
+        )
+        return token
+
 
 class FolderLock:
     """One stack a folder. Free again when this process ends, however it ends."""
@@ -117,6 +130,15 @@ class FolderLock:
             self._file.truncate(0)
             self._file.close()
             self._file = None
+
+
+def issuer_and_audience() -> tuple[str, str]:
+    """What the tokens of this stack must say."""
+    fields = CommonSettings.model_fields
+    return (
+        os.environ.get(f"{PREFIX}TOKEN_ISSUER", fields["token_issuer"].default),
+        os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", fields["token_audience"].default),
+    )
 
 
 def choose_ports() -> dict[str, int]:

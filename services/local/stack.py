@@ -21,7 +21,7 @@ from services.common.auth import HOUSE_BOTS, house_bot_id
 from services.common.host import READY
 from services.local.child import Child, how_it_ended, tail
 from services.local.display import Display
-from services.local.places import DEFAULT_PORTS, HOST, Places, choose_ports
+from services.local.places import DEFAULT_PORTS, HOST, Places, choose_ports, issuer_and_audience
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 
@@ -249,11 +249,8 @@ class Stack:
         raise BrokenError(f"{name} is not ready after {_READY_SECONDS_MAX:.0f} s", log_path)
 
     async def _start_house_bots(self) -> None:
-        issuer = os.environ.get(f"{PREFIX}TOKEN_ISSUER", "spectacular-bid-local")
-        audience = os.environ.get(f"{PREFIX}TOKEN_AUDIENCE", "spectacular-bid")
-        tokens = {
-            name: self.places.bot_token(house_bot_id(name), name, issuer, audience) for name in HOUSE_BOTS
-        }
+        signed = issuer_and_audience()
+        tokens = {name: self.places.bot_token(house_bot_id(name), name, *signed) for name in HOUSE_BOTS}
         bots = await self._start_child(
             "house-bots",
             "client.bots",
@@ -264,9 +261,12 @@ class Stack:
         self._bots.append(bots)
 
     def _write_serving(self) -> None:
-        """For `python -m services.ops status`. It has the password of the database: for our user's eyes only."""
+        """For the commands of operators. It has the password of the database: for our user's eyes only."""
         targets = [f"{name}={self.address(f'{name} metrics')}" for name in _SERVICES]
-        self.places.write_serving({"metrics": targets, "database_url": self._database_url})
+        operations = self.address("matchmaking, internal")
+        self.places.write_serving(
+            {"metrics": targets, "database_url": self._database_url, "operations": operations}
+        )
 
     async def _start_child(self, name: str, module: str, *arguments: str, env: dict[str, str]) -> Child:
         log_path = self._log_path(name)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
 import asyncpg
 import typer
 
 from services.common.settings import PREFIX
+from services.local.places import Places
 from services.storage.pool import Connection
 
 T = TypeVar("T")
@@ -20,11 +23,32 @@ UNREADABLE: Final = 2
 WIDTH: Final = 200
 """Of tables that go to a file or a pipe."""
 
-Database = Annotated[str, typer.Option("--database-url", envvar=f"{PREFIX}DATABASE_URL", help="PostgreSQL.")]
+
+def _local_database() -> str:
+    """That of the stack that serves in this folder; empty when none does."""
+    try:
+        return str(json.loads(Places(Path(".local")).serving.read_text("utf-8"))["database_url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+Database = Annotated[
+    str,
+    typer.Option(
+        "--database-url",
+        envvar=f"{PREFIX}DATABASE_URL",
+        default_factory=_local_database,
+        show_default="that of the local stack",
+        help="PostgreSQL.",
+    ),
+]
 
 
 def with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
     """What `work` finds, in one transaction. When the database does not answer: one line, and status 2."""
+
+    if not url:
+        raise typer.BadParameter(f"it is needed, or {PREFIX}DATABASE_URL", param_hint="--database-url")
 
     async def run() -> T:
         connection = await asyncpg.connect(url, timeout=10)

@@ -8,16 +8,23 @@ import sys
 
 from tests.stack import Stack
 
-WHO = ("--author", "ada", "--reason", "switch 3 was down")
+WHY = ("--reason", "switch 3 was down")
 
 
-async def ops(made: Stack, *arguments: str, status: int = 0) -> str:
-    """Runs `python -m services.ops incident`; what it printed."""
+async def ops(made: Stack, *arguments: str, status: int = 0, author: str = "ada") -> str:
+    """Runs `python -m services.ops` with the token of `author`, as an operator; what it printed."""
+    token, _ = made.issuer.issue(author, author, roles=["operator"])
+    own = {
+        "SPECTACULAR_BID_OPERATOR_TOKEN": token,
+        "SPECTACULAR_BID_MATCHMAKING_ADDRESS": made.address("placement"),
+        "SPECTACULAR_BID_DATABASE_URL": made.database_url,
+        "COLUMNS": "200",
+    }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.ops", "incident", *arguments),
+        *(sys.executable, "-m", "services.ops", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": made.database_url, "COLUMNS": "200"},
+        env={**os.environ, **own},
     )
     out, _ = await process.communicate()
     assert process.returncode == status, out.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -14,9 +15,12 @@ from engine.command import Resign
 from engine.seats import NORTH
 from services.ops.__main__ import app
 from spectacularbid.match.v1 import table_pb2
-from tests.integration.operators import WHO, explained, ops
+from tests.integration.operators import WHY, explained, ops
 from tests.seats import Table, eventually
+from tests.services.storage.results import put_result
 from tests.stack import Stack
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +34,16 @@ async def test_a_declaration_voids_the_live_matches_it_names_and_no_other(fresh:
     won, named, other = [await Table.create(fresh) for _ in range(3)]
     await won.do(Resign(NORTH))
     incident = await ops(
-        fresh, "declare", "--effect", "void", *WHO, "--match", won.match_id, "--match", named.match_id
+        fresh,
+        "incident",
+        "declare",
+        "--effect",
+        "void",
+        *WHY,
+        "--match",
+        won.match_id,
+        "--match",
+        named.match_id,
     )
     await named.until_over()
     ended = (await named.view(NORTH)).outcome
@@ -48,7 +61,7 @@ async def test_a_declaration_voids_the_live_matches_it_names_and_no_other(fresh:
     assert json.loads(row["detail"])["author"] == "ada"
     shown = await explained(fresh, named.match_id)
     assert "operator/ada: switch 3 was down" in shown
-    listed = await ops(fresh, "list", "--kind", "operator")
+    listed = await ops(fresh, "incidents", "--kind", "operator")
     assert incident in listed
     assert "switch 3 was down" in listed
 
@@ -60,12 +73,12 @@ async def test_a_window_concerns_the_matches_that_were_there(fresh: Stack) -> No
     ended = await fresh.pool.fetchval("select clock_timestamp()")
     late = await Table.create(fresh)
     window = ("--from", (ended - timedelta(seconds=30)).isoformat(), "--to", ended.isoformat())
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "another-process", *window)
-    await ops(fresh, "declare", "--effect", "note", *WHO, "--all", *window)
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "game", *window)
+    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--engine", "another-process", *window)
+    await ops(fresh, "incident", "declare", "--effect", "note", *WHY, "--all", *window)
+    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--engine", "game", *window)
     await eventually(lambda: is_over(early))
     assert not await is_over(late)
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--all")
+    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--all")
     await eventually(lambda: is_over(late))
 
 
@@ -81,45 +94,120 @@ async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_fr
         return bool(await fresh.pool.fetchval("select engine_id = 'game-1' from match_owner"))
 
     await eventually(moved)
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--engine", "game", "--from", began.isoformat())
+    await ops(
+        fresh,
+        "incident",
+        "declare",
+        "--effect",
+        "void",
+        *WHY,
+        "--engine",
+        "game",
+        "--from",
+        began.isoformat(),
+    )
     await eventually(lambda: is_over(table))
 
 
 async def test_an_incident_that_lasts_is_closed_once(fresh: Stack) -> None:
     """A note may be open; closing it says who and why, too."""
-    incident = await ops(fresh, "declare", "--effect", "note", *WHO, "--all")
-    assert incident in await ops(fresh, "list", "--open")
-    await ops(fresh, "close", incident, "--author", "bob", "--reason", "replaced")
-    assert incident not in await ops(fresh, "list", "--open")
-    assert "lasts" in await ops(fresh, "close", incident, "--author", "bob", "--reason", "again", status=1)
+    incident = await ops(fresh, "incident", "declare", "--effect", "note", *WHY, "--all")
+    assert incident in await ops(fresh, "incidents", "--open")
+    await ops(fresh, "incident", "close", incident, "--reason", "replaced", author="bob")
+    assert incident not in await ops(fresh, "incidents", "--open")
+    assert "lasts" in await ops(fresh, "incident", "close", incident, "--reason", "again", status=1)
     detail = json.loads(await fresh.pool.fetchval("select detail from incident where kind = 'operator'"))
     assert (detail["closed_by"], detail["closed_reason"]) == ("bob", "replaced")
+
+
+async def test_a_named_match_is_void_before_it_is_rated_live_or_over(fresh: Stack) -> None:
+    """Live: where it is played. Over and held: by a ruling that rests on the same incident. Rated: refused."""
+    live = await Table.create(fresh)
+    said = await ops(fresh, "match", "void", live.match_id, *WHY)
+    assert "becomes void within about a second" in said
+    await live.until_over()
+    outcome = await fresh.outcome(live.match_id)
+    assert outcome is not None
+    assert (outcome["cause"], outcome["detail"]) == ("void", "operator")
+    assert said.split()[1].rstrip(":") == (await fresh.evidence(live.match_id))["detail"]["incident_id"]
+
+    held, rated = [await put_result(fresh.pool, "eve", "fay") for _ in range(2)]  # type: ignore[arg-type]
+    await eventually(lambda: decided(fresh, rated.match_id, "rated"))
+    await ops(fresh, "rating", "hold", str(held.match_id), "--reason", "a look", author="bob")
+    assert "it was over" in await ops(fresh, "match", "void", str(held.match_id), *WHY)
+    assert await decided(fresh, held.match_id, "annulled")
+    refused = await ops(fresh, "match", "void", str(rated.match_id), *WHY, status=1)
+    assert "`rating reverse` takes it out of the ladder" in refused
+    assert "no such match" in await ops(fresh, "match", "void", UNKNOWN, *WHY, status=1)
+
+    acts = json.loads(await ops(fresh, "acts", "--json"))
+    assert [(act["author"], act["action"], act["subject"], act["reason"], act["via"]) for act in acts] == [
+        ("ada", "rating annul", str(held.match_id), "switch 3 was down", "operations"),
+        ("ada", "match void", str(held.match_id), "switch 3 was down", "operations"),
+        ("bob", "rating hold", str(held.match_id), "a look", "operations"),
+        ("ada", "match void", live.match_id, "switch 3 was down", "operations"),
+    ]
+
+
+async def decided(made: Stack, match_id: UUID, wanted: str) -> bool:
+    row = await made.pool.fetchval("select reason from rating_decision where match_id = $1", match_id)
+    return bool(row == wanted)
+
+
+async def test_whoever_acts_is_whom_the_token_names_or_says_so_in_the_database(fresh: Stack) -> None:
+    """With a token no other author can be given; straight in the database both the author and the user are kept."""
+    note = ("incident", "declare", "--effect", "note", "--all", *WHY)
+    assert "the operator's token" in await ops(fresh, *note, "--author", "eve", status=2)
+    incident = await ops(fresh, *note)
+    straight = await ops(fresh, *note, "--database-url", fresh.database_url, "--author", "eve")
+    await ops(
+        fresh, "incident", "close", incident, *WHY, "--database-url", fresh.database_url, "--author", "eve"
+    )
+    acts = json.loads(await ops(fresh, "acts", "--json"))
+    user = await fresh.pool.fetchval("select session_user::text")
+    assert [
+        (act["author"], act["action"], act["subject"], act["via"], act["database_user"]) for act in acts
+    ] == [
+        ("eve", "incident close", incident, "database", user),
+        ("eve", "incident declare", f"{straight} (note)", "database", user),
+        ("ada", "incident declare", f"{incident} (note)", "operations", ""),
+    ]
+    later = acts[1]["at"]
+    assert len(json.loads(await ops(fresh, "acts", "--json", "--since", later))) == 2
+    shown = await ops(fresh, "acts", "--limit", "1")
+    assert f"database ({user})" in shown
+    assert straight not in shown
 
 
 @pytest.mark.asyncio(loop_scope="function")
 async def test_what_makes_no_sense_is_not_declared(database_url: str) -> None:
     """Nothing is stored, and it is said why."""
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    unknown = "00000000-0000-4000-8000-000000000000"
-    env = {"SPECTACULAR_BID_DATABASE_URL": database_url}
+    # Matchmaking is never asked: it need not be there.
+    env = {"SPECTACULAR_BID_MATCHMAKING_ADDRESS": "127.0.0.1:1", "SPECTACULAR_BID_OPERATOR_TOKEN": "none"}
+    straight = ("--database-url", database_url, "--author", "ada")
     for arguments in (
         ("--effect", "void", "--all"),
-        ("--effect", "void", "--author", "ada", "--all"),
-        ("--effect", "void", "--author", "ada", "--reason", " ", "--all"),
-        ("--effect", "void", "--author", "a b", "--reason", "x", "--all"),
-        ("--effect", "void", *WHO),
-        ("--effect", "void", *WHO, "--all", "--engine", "game"),
-        ("--effect", "void", *WHO, "--match", "none"),
-        ("--effect", "void", *WHO, "--match", unknown),
-        ("--effect", "void", *WHO, "--all", "--to", tomorrow),
-        ("--effect", "note", *WHO, "--all", "--from", "2026-01-01"),
-        ("--effect", "note", *WHO, "--all", "--from", tomorrow, "--to", "2026-01-01T00:00:00Z"),
+        ("--effect", "void", "--all", *WHY, "--database-url", database_url),
+        ("--effect", "void", *straight, "--all"),
+        ("--effect", "void", *straight, "--reason", " ", "--all"),
+        ("--effect", "void", *WHY, "--database-url", database_url, "--author", "a b", "--all"),
+        ("--effect", "void", *WHY),
+        ("--effect", "void", *WHY, "--all", "--engine", "game"),
+        ("--effect", "void", *WHY, "--match", "none"),
+        ("--effect", "void", *WHY, "--all", "--to", tomorrow),
+        ("--effect", "note", *WHY, "--all", "--from", "2026-01-01"),
+        ("--effect", "note", *WHY, "--all", "--from", tomorrow, "--to", "2026-01-01T00:00:00Z"),
     ):
         # The command has a loop of its fresh.
         result = await asyncio.to_thread(
             CliRunner().invoke, app, ["incident", "declare", *arguments], env=env
         )
         assert result.exit_code == 2, (arguments, result.output)
+    unknown = ("--effect", "void", *WHY, *straight, "--match", UNKNOWN)
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["incident", "declare", *unknown], env=env)
+    assert result.exit_code == 1
+    assert "nothing was changed: there is no match" in result.output
     connection = await asyncpg.connect(database_url)
     try:
         assert await connection.fetchval("select count(*) from incident") == 0

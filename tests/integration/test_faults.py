@@ -20,7 +20,7 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import play
-from tests.integration.operators import WHO, ops
+from tests.integration.operators import WHY, ops
 from tests.integration.timing import (
     FORCED,
     near_the_deadline,
@@ -191,7 +191,7 @@ async def test_fc_15_a_void_match_leaves_no_trace_on_the_ladder(fresh: Stack) ->
         return json.dumps([row["row"] for row in rows])
 
     before = await ladder()
-    await ops(fresh, "declare", "--effect", "void", *WHO, "--match", table.match_id)
+    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--match", table.match_id)
 
     async def decided() -> bool:
         return bool(

@@ -15,7 +15,7 @@ import pytest
 
 from engine.seats import NORTH, SOUTH
 from tests.engine.tables import play
-from tests.integration.operators import WHO, ops
+from tests.integration.operators import WHY, ops
 from tests.integration.timing import FORCED
 from tests.processes import SECONDS_MAX
 from tests.seats import Table, eventually, scripted
@@ -105,7 +105,7 @@ async def test_a_spectator_reads_of_a_pause_and_of_the_reason_of_a_void(own: Sta
         (timed,) = [event.turn_timed for event in heard.events if event.HasField("turn_timed")]
         assert timed.credited_ms >= (PAUSED_SECONDS - 0.1) * 1000
         assert timed.charge_ms == 0
-        await ops(own, "declare", "--effect", "void", *WHO, "--match", table.match_id)
+        await ops(own, "incident", "declare", "--effect", "void", *WHY, "--match", table.match_id)
         await screen.shows("The match is void: the operators declared an incident. Nobody wins")
         assert await screen.ends() == 0
         assert len(re.findall("The service paused", screen.seen)) == 1
@@ -128,7 +128,7 @@ async def test_players_read_of_a_pause_and_find_the_void_in_their_history(own: S
         await stand_still(own)
         for screen in (ada, bob):
             assert seconds(await screen.shows(r"The service paused for ([\d.]+) s\.")) >= PAUSED_SECONDS - 0.1
-        await ops(own, "declare", "--effect", "void", *WHO, "--match", match_id)
+        await ops(own, "incident", "declare", "--effect", "void", *WHY, "--match", match_id)
         # Whoever is asked has to finish typing first.
         for screen in (ada, bob):
             screen.types("1")

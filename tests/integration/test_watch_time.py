@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.operators import WHO, ops
+from tests.integration.operators import WHY, ops
 from tests.processes import SECONDS_MAX, Process, running
 from tests.seats import Table
 from tests.stack import PREFIX, SECRET, Stack, time_control
@@ -68,7 +68,7 @@ async def test_one_command_shows_everything_as_it_happens(own: Stack, tmp_path: 
         await screen.shows("incident stall", "noticed by game/game")
         await screen.shows(clock, "incident clock_lost")
         named = await Table.create(own)
-        incident = await ops(own, "declare", "--effect", "void", *WHO, "--match", named.match_id)
+        incident = await ops(own, "incident", "declare", "--effect", "void", *WHY, "--match", named.match_id)
         await screen.shows("database", "incident operator", incident, "switch 3 was down", "operator/ada")
         await screen.shows("database", f"void {named.match_id}", "operator/ada: switch 3 was down")
         own.processes["clock"].kill()
@@ -108,9 +108,9 @@ async def test_the_database_alone_and_one_that_was_away(own: Stack, tmp_path: Pa
             """
         )
         await screen.shows("incident stall", missed, "noticed by game/game-9")
-        incident = await ops(own, "declare", "--effect", "note", *WHO, "--all")
+        incident = await ops(own, "incident", "declare", "--effect", "note", *WHY, "--all")
         await screen.shows("incident operator", incident, "lasts")
-        await ops(own, "close", incident, "--author", "bob", "--reason", "replaced")
+        await ops(own, "incident", "close", incident, "--reason", "replaced")
         await screen.shows("incident operator", incident, "lasted")
 
 

@@ -42,11 +42,14 @@ class Operator:
     """Runs commands as an operator would."""
 
     def __init__(self, url: str) -> None:
-        self.env = {"SPECTACULAR_BID_DATABASE_URL": url, "COLUMNS": "200"}
+        self.url = url
 
     async def __call__(self, *arguments: str, status: int = 0) -> str:
+        straight = ("--database-url", self.url)
         # The command has a loop of its own.
-        result = await asyncio.to_thread(CliRunner().invoke, app, ["rating", *arguments], env=self.env)
+        result = await asyncio.to_thread(
+            CliRunner().invoke, app, ["rating", *arguments, *straight], env={"COLUMNS": "200"}
+        )
         assert result.exit_code == status, result.output
         return result.output
 
@@ -129,7 +132,7 @@ async def test_what_makes_no_sense_is_refused_with_a_reason(
     known, unknown = str(matches[0].match_id), str(uuid4())
     refused = await operator("release", known, unknown, *WHO, status=1)
     assert refused == (
-        f"nothing was changed\nmatch {known}: it is not held\nmatch {unknown}: there is no such match\n"
+        f"nothing was changed: match {known}: it is not held\nmatch {unknown}: there is no such match\n"
     )
     assert "there is no incident" in await operator("hold", "--incident", unknown, *WHO, status=1)
     assert "there is no such match" in await operator("show", unknown, status=1)
