@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -147,41 +146,6 @@ _COLUMNS = """
     i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.policy_version, i.engine_id, i.incarnation,
     i.clock_id, i.timeline_id, i.from_ns, i.to_ns, i.reason, i.detail
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """An incident with what it did."""
-
-    incident: Incident
-    voided: int
-    credited: int
-    """How many matches it voided and how many it was credited to."""
-
-
-async def list_incidents(
-    connection: Connection, kinds: Sequence[Kind], *, lasting: bool = False, limit: int = 50
-) -> list[Listed]:
-    """The newest incidents of these kinds; `lasting`: only those without an end."""
-    rows = await connection.fetch(
-        f"""
-        select {_COLUMNS},
-            (select count(*) from incident_match m where m.incident_id = i.incident_id and effect = 'void') as voided,
-            (select count(*) from incident_match m where m.incident_id = i.incident_id and effect = 'credited')
-                as credited
-        from incident i
-        where i.kind = any($1::text[]) and (not $2 or i.ended_at is null)
-        order by i.began_at desc, i.incident_id limit $3
-        """,  # noqa: S608 - made of the constant above
-        [kind.value for kind in kinds],
-        lasting,
-        limit,
-    )
-    listed = []
-    for row in map(dict, rows):
-        voided, credited = row.pop("voided"), row.pop("credited")
-        listed.append(Listed(_incident(row), voided, credited))
-    return listed
 
 
 async def void_by_declaration(connection: Connection | Pool, engine_id: str) -> list[tuple[str, Incident]]:
