@@ -241,6 +241,11 @@ HOUSE_BOTS: Final = ("easy", "greedy", "strong")
 """The house bots there are, weakest first."""
 
 
+CANARY_PREFIX: Final = "canary-"
+"""Ids of the two players of the canary begin so, and nobody else's: issuers give such ids to nobody. Their matches are
+real matches; whoever counts what players did leaves them out."""
+
+
 def house_bot_id(name: str) -> str:
     """The player id of a house bot: CreateMatch names it, whoever runs the bot holds its token."""
     return f"bot-{name}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from services.common.auth import CANARY_PREFIX
 from services.storage.incidents import Incident, Kind
 from services.storage.pool import Connection
 
@@ -16,8 +17,6 @@ RECENT_SECONDS: Final = 3600
 """How far back incidents and voids are counted."""
 SHOWN: Final = 5
 """Last voids that are named, and open incidents."""
-CANARY_PREFIX: Final = "canary-"
-"""Ids of the players of the canary begin so; nobody else's do. Their matches are real and no player's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from services.common.auth import CANARY_PREFIX
 from services.storage.incidents import NEAR_SECONDS, NOTABLE_SECONDS
 from services.storage.pool import Connection
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerVoids:
-    """One player's matches of the time that is asked about. Cancelled ones, and those on one device, are left out."""
+    """One player's matches of the time that is asked about. Cancelled ones, those on one device, and the canary's are left out."""
 
     player_id: str
     name: str
@@ -57,6 +58,7 @@ with played as materialized (
     join match m on m.match_id = o.match_id
     left join match_owner w on w.match_id = o.match_id
     where o.ended_at >= $1 and o.cause <> 'cancelled' and m.mode <> 'same_device'
+      and not starts_with(m.north, '{CANARY_PREFIX}')
 )
 """  # noqa: S608 - made of constants
 
