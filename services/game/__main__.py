@@ -14,7 +14,9 @@ from services.game.clock_client import ClockLink
 from services.game.course import Courses
 from services.game.custody import Custody
 from services.game.declarations import Declarations
+from services.game.drain import Drain
 from services.game.gaps import Gaps
+from services.game.handover import Handover
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, new_event_loop
 from services.game.massloss import MassLoss
@@ -27,6 +29,7 @@ from services.game.rpc import MatchServicer
 from services.game.settings import GameSettings
 from services.game.shell import Shell
 from services.storage.journal import Journal
+from services.storage.processorders import Standing
 from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2_grpc
 
@@ -68,7 +71,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                 incarnation,
                 settings.capacity,
                 rooms,
-                lambda: lease.fresh and clock.attached and not host.stopping.is_set(),
+                lambda: lease.fresh and clock.attached and rooms.in_service and not host.stopping.is_set(),
                 connect=host.connect,
             )
             host.register(
@@ -81,11 +84,30 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             host.add_readiness("lease", lambda: lease.fresh)
             host.add_readiness("clock", lambda: clock.attached)
             custody = Custody(
-                lease, rooms, lambda: clock.attached and not rooms.draining and not host.stopping.is_set()
+                lease,
+                rooms,
+                lambda: clock.attached and not rooms.draining and not host.stopping.is_set(),
+                settings.capacity,
             )
             host.add_readiness("custody", lambda: custody.begun)
+            drain = Drain(
+                host.pool, rooms, settings.engine_id, metrics.matches.draining, on_change=lease.say_standing
+            )
+            host.add_readiness("in_service", lambda: rooms.in_service)
+            handover = Handover(host.pool, rooms, settings.engine_id, lambda: drain.ordered)
+
+            def standing() -> Standing:
+                if host.stopping.is_set():
+                    return "leaving"
+                if drain.ordered:
+                    return "drained"
+                return "ready" if custody.ready else "unready"
+
+            lease.capacity, lease.standing = settings.capacity, standing
 
             async def leave() -> None:
+                # Before anything is offered: it must go somewhere, however full the others are.
+                await lease.say_standing()
                 await rooms.hand_over(settings.drain_grace_seconds)
                 await lease.end()
 
@@ -103,6 +125,9 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                     (_leave_when_lost(lease, host), "lost lease"),
                     # Beside the server, not before it: where a match goes on, time runs, and players must be heard.
                     (custody.run(), "custody"),
+                    (custody.listen(host.pool), "offers"),
+                    (drain.run(), "drain"),
+                    (handover.run(), "handover"),
                     (Declarations(host.pool, rooms, settings.engine_id).run(), "declarations"),
                 )
             ]

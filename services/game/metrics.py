@@ -25,6 +25,7 @@ LATENESS_BUCKETS: Final = (
     *(0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 1, 5, 60),
 )
 """Fine around 10 ms, within which 99 of 100 losses on time should be stored."""
+PAUSE_BUCKETS: Final = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 OWN_REASONS: Final = ("clock_unreachable", "internal_fault", "operator", "verdict_mismatch")
 """Why a game process gives a match up; the others are the clock's."""
 OTHER: Final = "other"
@@ -115,6 +116,15 @@ class MatchMetrics:
             "spectacular_bid_verdict_mismatches_total",
             "Statements of game and clock that contradict.",
             registry=registry,
+        )
+        self.handoff_pause = Histogram(
+            "spectacular_bid_handoff_pause_seconds",
+            "From the last instant the old owner of a match could take a command to the first this one could.",
+            buckets=PAUSE_BUCKETS,
+            registry=registry,
+        )
+        self.draining = Gauge(
+            "spectacular_bid_draining", "1 while an operator has this process drained.", registry=registry
         )
         self.refusals = Counter(
             "spectacular_bid_refusals_total", "Refused commands.", ["reason"], registry=registry

@@ -17,6 +17,7 @@ from services.game.livetime import kernel_now
 from services.game.metrics import LeaseMetrics
 from services.storage import ownership
 from services.storage.pool import TRANSIENT, Pool
+from services.storage.processorders import Standing
 
 LISTEN_ON_SECONDS: Final = 10.0
 """How much longer a process listens whose lease is not fresh: a hiccup of the database costs nobody a reconnect."""
@@ -45,6 +46,11 @@ class Lease:
         self._lapses_seen = 0
         self.lost = asyncio.Event()
         """A newer incarnation of this process has begun."""
+        self.capacity = 0
+        """How many matches this process takes: for those that hand theirs over."""
+        self.standing: Callable[[], Standing] = lambda: "ready"
+        """What it says of itself to them."""
+        self._told: Standing | None = None
         metrics.age.set_function(self._age)
         self._failures = metrics.failures
 
@@ -92,11 +98,34 @@ class Lease:
         """Takes the lease for this incarnation; how long ago it was last renewed, in nanoseconds."""
         asked = self._now()
         incarnation = self._incarnation
+        standing = self.standing()
         gap_ns = await ownership.begin_lease(
-            self._pool, incarnation.engine_id, incarnation.name, incarnation.address, self._seconds
+            self._pool,
+            incarnation.engine_id,
+            incarnation.name,
+            incarnation.address,
+            self._seconds,
+            capacity=self.capacity,
+            standing=standing,
         )
+        self._told = standing
         self._prove(asked)
         return gap_ns
+
+    async def say_standing(self) -> None:
+        """Tells the others what this process takes, if that has changed. Trouble of the database only delays it."""
+        standing = self.standing()
+        if self._told in (None, standing):
+            return
+        try:
+            async with asyncio.timeout(self._seconds / 4):
+                await ownership.say_standing(
+                    self._pool, self._incarnation.engine_id, self._incarnation.name, standing
+                )
+        except TRANSIENT as error:
+            get_logger().warning("standing_not_told", error=type(error).__name__)
+        else:
+            self._told = standing
 
     async def end(self) -> None:
         """Gives the lease up; nothing is owned any more."""
@@ -116,6 +145,7 @@ class Lease:
             asked = self._now()
             if self._proven_at is None:
                 continue  # given up; whoever gave it up begins it anew
+            standing = self.standing()
             try:
                 async with asyncio.timeout(self._seconds / 4):
                     renewed = await ownership.renew_lease(
@@ -124,6 +154,7 @@ class Lease:
                         incarnation.name,
                         incarnation.address,
                         self._seconds,
+                        standing=standing,
                     )
             except TRANSIENT as error:
                 self._failures.inc()
@@ -134,6 +165,7 @@ class Lease:
                 self.lost.set()
                 self._renewed.set()
                 return
+            self._told = standing
             self._prove(asked)
 
     def give_up(self) -> None:

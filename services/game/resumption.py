@@ -21,6 +21,8 @@ class Resumed:
     incident: Incident
     earlier: tuple[Incident, ...] = ()
     """The changes of owner before this one that no ruling has credited yet, oldest first."""
+    left_at: float | None = None
+    """When the last owner, which handed the match over, took its last command: by the database's clock, on the loop's."""
     waited_ns: int = 0
     """How long ago the phase of the match began, by the database's clock, without the outages since its newest ruling."""
 

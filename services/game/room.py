@@ -25,6 +25,7 @@ from services.game.asked import Asked, held_error, parting, repeated, rule
 from services.game.course import Answer
 from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
+from services.game.departure import Departure
 from services.game.endings import ending_of, log_end
 from services.game.inbox import Declared, Inbox, Message, Probed
 from services.game.listeners import Listeners
@@ -60,8 +61,7 @@ class Room:
     def __init__(self, story: Story, fence: int, shell: Shell, resumed: Resumed | None = None) -> None:
         self.story = story
         self.fence = fence
-        self.successor = ""
-        """Where the match is played on, once this process has left it and the next one is known."""
+        self.departure = Departure()
         self.closed = False
         """No news will come any more: the match is over, or this process does not own it any more."""
         self.held = False
@@ -76,10 +76,6 @@ class Room:
         self._declared = False
         self._late_ns: int | None = None
         self._resumed = resumed
-        self.leaving = False
-        """Whether this process is about to leave the match to another, or has."""
-        self.left_cleanly = False
-        """Whether it has left between two commands: everything heard before was answered."""
         self.listeners = Listeners()
         self._log = get_logger().bind(match_id=story.row.match_id, fence=fence)
 
@@ -89,7 +85,7 @@ class Room:
         """Puts a command in line. Raises ServiceError when the line is full or the match is not played here."""
         if self.held:
             raise held_error()
-        if (self.closed or self.leaving) and not self.story.over:
+        if (self.closed or self.departure.begun) and not self.story.over:
             raise try_again("the match is moving to another process")
         if self._inbox.full:
             raise limit_reached("too many commands of this match are waiting", 0.2)
@@ -103,7 +99,7 @@ class Room:
 
     def leave(self) -> None:
         """Stops at the next boundary between commands, so that another process can go on. Streams stay until `part`."""
-        self.leaving = True
+        self.departure.begin()
         self._inbox.nudge()
 
     def declare(self, incident: Incident) -> None:
@@ -114,13 +110,19 @@ class Room:
 
     def part(self, successor: str = "") -> None:
         """Ends the streams of a match that is not played here any more, naming who plays it if that is known."""
-        self.successor = successor
+        self.departure.successor = successor
         self.closed = True
         self.listeners.announce()
 
     def left(self) -> Left | None:
         """What the running decision has left now; None while no clock runs."""
         return None if self._decision is None else self._decision.left(self._shell.livetime)
+
+    @property
+    def turn_ns(self) -> int | None:
+        """How long the running part of a turn lasts by now, in live nanoseconds; None while no clock runs."""
+        decision = self._decision
+        return None if decision is None else self._shell.livetime.mark() - decision.opened.start_ns
 
     # What the clock says, in order; called on the loop.
 
@@ -172,13 +174,15 @@ class Room:
             await self._wait_for_the_decider()
             resumes = self.story.revision or self._resumed is not None
             self._open_decision(OpenCause.RESUME if resumes else OpenCause.NEW)
-            await self._settle_what_is_due()
+            if self.story.state.phase is Phase.AWAITING_DEAL:
+                # An earlier process did not get to it.
+                await self._commit(with_deal(self.story.state, (), self._script))
             while not self.story.over:
                 message = await self._next()
                 if message is not None:
                     await self._handle(message)
-                elif self.leaving:
-                    self.left_cleanly = True
+                elif self.departure.begun:
+                    self.departure.cleanly = True
                     return
                 else:
                     await self._commit(
@@ -212,7 +216,7 @@ class Room:
         if outcome is not None:
             self._shell.clock.close(match_id, self.fence, outcome.cause)
             log_end(self._log, outcome, self._late_ns)
-        elif self.leaving:
+        elif self.departure.begun:
             self._shell.clock.release(match_id, self.fence, self._shell.livetime.mark())
         elif not self.held:
             # What is heard from now on is not heard for this match.
@@ -221,7 +225,7 @@ class Room:
         for asked in (self._answering, *self._inbox.drain()):
             if asked is not None:
                 asked.settle(parting(self.story, asked, held=self.held))
-        if not self.leaving:
+        if not self.departure.cleanly:
             self.closed = True
         self.listeners.announce()
 
@@ -232,14 +236,14 @@ class Room:
             return
         decider = self.story.audience_at(state.to_act)
         until = asyncio.get_running_loop().time() + RESUME_GRACE_SECONDS
-        while not (self.listeners.present(decider) or self._inbox or self.leaving):
+        while not (self.listeners.present(decider) or self._inbox or self.departure.begun):
             if not await self._inbox.changes(until):
                 return
 
     async def _next(self) -> Message | None:
         """The next message; None when leaving, or when the start or continue limit is reached first (rule 7.2)."""
         while not self._inbox:
-            if self.leaving:
+            if self.departure.begun:
                 return None
             if not await self._inbox.changes(self._limit.at) and self._limit.over() and not self._inbox:
                 return None
@@ -375,7 +379,10 @@ class Room:
         continues = any(isinstance(event, TileDrawn) for event in events)
         story.revision += 1
         story.tell(events, credited_ns=0 if judged is None else judged.credited_ns or 0)
-        self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
+        if not continues and not self._inbox and self.departure.begins_between_turns():
+            self._decision = None  # the next owner opens it
+        else:
+            self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
         self.listeners.announce()
         if asked is not None:
             asked.course.published(story.revision)
@@ -402,11 +409,6 @@ class Room:
                 state, key, cause, now, credited_total_ns=story.credited_ns, resumed=resumed
             )
             self._shell.clock.open(self._decision.opened, self)
-
-    async def _settle_what_is_due(self) -> None:
-        """After a restart: a deal that an earlier process did not get to."""
-        if self.story.state.phase is Phase.AWAITING_DEAL:
-            await self._commit(with_deal(self.story.state, (), self._script))
 
     # Ends that nobody asked for.
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import grpc
 
+from engine.clock import SECOND
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
 from services.game import limits
@@ -52,6 +53,8 @@ class Rooms:
         self._left_over: set[str] = set()
         """Which of those nobody may have opened yet."""
         self.draining = False
+        self.in_service = True
+        """Whether operators let matches begin here."""
         shell.metrics.live.counts = self._phases
         self._fences_known = False
         """Whether what this engine owns is owned by this life of it. Until then its matches are opened by nobody."""
@@ -62,7 +65,7 @@ class Rooms:
     @property
     def takes_new(self) -> bool:
         """Whether matches may begin here."""
-        return self._fences_known and not self.draining
+        return self._fences_known and self.in_service and not self.draining
 
     def live(self) -> list[Room]:
         """The rooms that are played in now."""
@@ -173,6 +176,8 @@ class Rooms:
             self._room_tasks[match_id].cancel()
         room = Room(story, fence, self._shell, resumed)
         self._rooms[match_id] = room
+        if resumed is not None and resumed.left_at is not None:
+            self._shell.metrics.handoff_pause.observe(asyncio.get_running_loop().time() - resumed.left_at)
         task = self._tasks.create_task(self._play(room), name=f"room {match_id}")
         self._room_tasks[match_id] = task
         return room
@@ -188,7 +193,7 @@ class Rooms:
                 self._keep_finished(room.story)
                 await asyncio.sleep(self._linger_seconds)
         finally:
-            if self._rooms.get(match_id) is room and not room.leaving:
+            if self._rooms.get(match_id) is room and not room.departure.cleanly:
                 del self._rooms[match_id]
                 del self._room_tasks[match_id]
 
@@ -203,13 +208,26 @@ class Rooms:
         await self._resume(taken)
         return len(taken)
 
-    async def take_up_orphans(self) -> int:
-        """Goes on with matches whose owner is gone or has handed them over. How many."""
+    async def take_up_orphans(self, room: int | None = None) -> int:
+        """Goes on with matches whose owner is gone or has handed them over. How many.
+
+        `room` is how many may come from processes that could go on with them; None for any number. What nobody else
+        plays comes all the same.
+        """
+        limit = min(ownership.TAKE_UP_LIMIT, room or ownership.TAKE_UP_LIMIT)
+        asked = asyncio.get_running_loop().time()
         async with self._pool.acquire() as connection, connection.transaction():
-            taken = await ownership.take_up_orphans(connection, self._shell.incarnation.engine_id)
-            await self._record(connection, taken)
+            taken = await ownership.take_up_orphans(
+                connection, self._shell.incarnation.engine_id, limit, room=room != 0
+            )
+            await self._record(connection, taken, asked)
         await self._resume(taken)
         return len(taken)
+
+    async def others_are_ready(self) -> bool:
+        """Whether another process would take matches up."""
+        address = await ownership.ready_elsewhere(self._pool, self._shell.incarnation.engine_id)
+        return address is not None
 
     async def open_left_over(self) -> None:
         """Opens what was taken up and is not open: the database failed, or did not say that it was ours.
@@ -229,7 +247,7 @@ class Rooms:
                 self._resumed.pop((match_id, fence), None)
         await self._open_all([(match_id, fences[match_id]) for match_id in sorted(self._left_over)])
 
-    async def _record(self, connection: Connection, taken: list[TakenUp]) -> None:
+    async def _record(self, connection: Connection, taken: list[TakenUp], asked: float | None = None) -> None:
         """One incident for each owner that is gone, stored with the new ownership."""
         if not taken:
             return
@@ -247,7 +265,8 @@ class Rooms:
             turn = turns[match.match_id]
             # What passed before its newest ruling was no outage of the turn that is open now.
             gap_ns = min(match.gap_ns, turn.age_ns)
-            self._resumed[match.match_id, match.fence] = Resumed(gap_ns, incident, turn.outages)
+            left_at = None if asked is None or not match.planned else asked - match.gap_ns / SECOND
+            self._resumed[match.match_id, match.fence] = Resumed(gap_ns, incident, turn.outages, left_at)
             self._left_over.add(match.match_id)
         # All at once: one match after another is what makes taking up hundreds slow.
         await put_touched(connection, touches)
@@ -301,6 +320,28 @@ class Rooms:
             room.part()
         await self._end_all()
 
+    def task_of(self, room: Room) -> asyncio.Task[None] | None:
+        """What plays this room; None when it is none of this process any more."""
+        match_id = room.story.row.match_id
+        return self._room_tasks[match_id] if self._rooms.get(match_id) is room else None
+
+    def leave_to(self, room: Room, successor: str) -> None:
+        """Forgets a room that another process has taken up, and tells its players where."""
+        room.part(successor)
+        match_id = room.story.row.match_id
+        if self._rooms.get(match_id) is room:
+            del self._rooms[match_id]
+            del self._room_tasks[match_id]
+
+    async def take_back(self, offered: Sequence[Room]) -> None:
+        """Goes on with what was offered to others, where none of them has taken it up."""
+        owned = [(room.story.row.match_id, room.fence) for room in offered]
+        asked = asyncio.get_running_loop().time()
+        async with self._pool.acquire() as connection, connection.transaction():
+            taken = await ownership.take_back(connection, self._shell.incarnation.engine_id, owned)
+            await self._record(connection, taken, asked)
+        await self._resume(taken)
+
     async def hand_over(self, seconds: float) -> None:
         """Leaves all matches at their next boundary and offers them to the other game processes, for `seconds`.
 
@@ -315,7 +356,7 @@ class Rooms:
         left = {
             match_id: room
             for match_id, room in self._rooms.items()
-            if room.left_cleanly and not room.story.over
+            if room.departure.cleanly and not room.story.over
         }
         try:
             async with asyncio.timeout(seconds):
@@ -324,13 +365,15 @@ class Rooms:
             # Their owner is gone soon; they are taken up when its lease has run out.
             get_logger().warning("handover_failed", error=type(error).__name__, matches=len(left))
         for room in self._rooms.values():
-            room.part(room.successor)
+            room.part(room.departure.successor)
         await self._end_all()
 
     async def _offer(self, left: dict[str, Room]) -> None:
         engine_id = self._shell.incarnation.engine_id
         await ownership.hand_over(
-            self._pool, engine_id, [(match_id, room.fence) for match_id, room in left.items()]
+            self._pool,
+            engine_id,
+            [(match_id, room.fence, room.departure.lasted_ns) for match_id, room in left.items()],
         )
         waiting = dict(left) if await ownership.others_alive(self._pool, engine_id) else {}
         while waiting:

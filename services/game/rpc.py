@@ -33,7 +33,7 @@ from services.game.rooms import Rooms, match_not_found
 from services.game.settings import GameSettings
 from services.game.story import Audience, Story, player_to_pb
 from services.game.streams import Conversation, Follower, applied_to_pb, watch
-from services.storage import matches
+from services.storage import matches, ownership
 from services.storage.matches import SummaryRow
 from services.storage.pool import Pool
 from services.storage.script import first_state
@@ -317,11 +317,25 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         await self._admit(DEAR_COST)
         wanted = wanted_from_pb(request, self._settings)
         if not self._rooms.takes_new:
-            raise try_again("this process takes no new matches")
+            raise await self._no_new_matches()
         match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id)
         await self._rooms.find(match_id)
         return pb.CreateMatchResponse(
             match_id=match_id, seat=SEAT[wanted.seat], address=self._incarnation.address
+        )
+
+    async def _no_new_matches(self) -> ServiceError:
+        """Where a match can be created instead; perhaps it has been, by the same call, before this process was drained."""
+        address = None
+        if not self._rooms.in_service:
+            address = await ownership.ready_elsewhere(self._pool, self._incarnation.engine_id)
+        if address is None:
+            return try_again("this process takes no new matches")
+        return ServiceError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "WRONG_ADDRESS",
+            "this process takes no new matches; another one does",
+            metadata={"address": address},
         )
 
 

@@ -50,7 +50,7 @@ class Follower:
         elif room is not None and room.closed and not room.held:
             self.finished = True
             response.reconnect.SetInParent()
-            response.reconnect.address = room.successor
+            response.reconnect.address = room.departure.successor
         elif not response.HasField("snapshot"):
             response.prompt.CopyFrom(story.prompt(self._audience, self._left()))
         return response

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from services.storage.pool import Connection, Pool
+from services.storage.processorders import Standing
 
 TAKE_UP_LIMIT: Final = 64
 """Matches taken up in one transaction, so that several processes share the work."""
+OFFERS: Final = "match_handed_over"
+"""The channel on which it is said that matches are handed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +85,28 @@ async def find_address(connection: Connection | Pool, match_id: str) -> str | No
 
 
 async def begin_lease(
-    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
+    connection: Connection | Pool,
+    engine_id: str,
+    incarnation: str,
+    address: str,
+    seconds: float,
+    *,
+    capacity: int = 0,
+    standing: Standing = "unready",
 ) -> int:
     """Takes the engine's lease for a new incarnation, whoever held it: fences keep the older one harmless.
 
-    Returns how long ago the lease was last renewed, in nanoseconds; 0 for a new engine.
+    `capacity` and `standing` are for those that hand matches over. Returns how long ago the lease was last renewed, in nanoseconds; 0 for a new engine.
     """
     gap = await connection.fetchval(
         """
         with before as (select renewed_at from engine_lease where engine_id = $1 for update),
         begun as (
-            insert into engine_lease (engine_id, incarnation, address, lease_until)
-            values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
+            insert into engine_lease (engine_id, incarnation, address, lease_until, capacity, standing)
+            values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4), $5, $6)
             on conflict (engine_id) do update set incarnation = excluded.incarnation, address = excluded.address,
-                renewed_at = clock_timestamp(), lease_until = excluded.lease_until
+                renewed_at = clock_timestamp(), lease_until = excluded.lease_until, capacity = excluded.capacity,
+                standing = excluded.standing
         )
         select (extract(epoch from clock_timestamp() - renewed_at) * 1e9)::bigint from before
         """,
@@ -102,18 +114,27 @@ async def begin_lease(
         incarnation,
         address,
         seconds,
+        capacity,
+        standing,
     )
     return max(0, gap or 0)
 
 
 async def renew_lease(
-    connection: Connection | Pool, engine_id: str, incarnation: str, address: str, seconds: float
+    connection: Connection | Pool,
+    engine_id: str,
+    incarnation: str,
+    address: str,
+    seconds: float,
+    *,
+    standing: Standing = "unready",
 ) -> bool:
     """Prolongs this incarnation's lease; False when a newer incarnation holds it."""
     renewed = await connection.fetchval(
         """
         update engine_lease
-        set renewed_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $4), address = $3
+        set renewed_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $4), address = $3,
+            standing = $5
         where engine_id = $1 and incarnation = $2
         returning true
         """,
@@ -121,8 +142,21 @@ async def renew_lease(
         incarnation,
         address,
         seconds,
+        standing,
     )
     return bool(renewed)
+
+
+async def say_standing(
+    connection: Connection | Pool, engine_id: str, incarnation: str, standing: Standing
+) -> None:
+    """Says what has changed about this incarnation without waiting for the next renewal."""
+    await connection.execute(
+        "update engine_lease set standing = $3 where engine_id = $1 and incarnation = $2",
+        engine_id,
+        incarnation,
+        standing,
+    )
 
 
 async def end_lease(connection: Connection | Pool, engine_id: str, incarnation: str) -> None:
@@ -165,15 +199,21 @@ async def take_up_own(connection: Connection | Pool, engine_id: str, gap_ns: int
     ]
 
 
-async def take_up_orphans(connection: Connection | Pool, engine_id: str) -> list[TakenUp]:
-    """Up to TAKE_UP_LIMIT matches that were handed over or whose owner's lease has run out, now this engine's."""
+async def take_up_orphans(
+    connection: Connection | Pool, engine_id: str, limit: int = TAKE_UP_LIMIT, *, room: bool = True
+) -> list[TakenUp]:
+    """Up to `limit` matches that were handed over or whose owner's lease has run out, now this engine's.
+
+    Without `room` only those that nobody plays otherwise: not what a process that goes on has offered.
+    """
     rows = await connection.fetch(
         """
         with orphan as (
             select o.match_id, o.engine_id, o.handed_over_at, l.renewed_at
             from match_owner o left join engine_lease l on l.engine_id = o.engine_id
             where o.released_at is null and o.engine_id <> $1
-              and (o.handed_over_at is not null or coalesce(l.lease_until, '-infinity') < clock_timestamp())
+              and (coalesce(l.lease_until, '-infinity') < clock_timestamp()
+                   or (o.handed_over_at is not null and ($3 or l.standing = 'leaving')))
             order by o.match_id limit $2 for update of o skip locked
         )
         update match_owner o set engine_id = $1, fence = o.fence + 1, handed_over_at = null
@@ -183,7 +223,8 @@ async def take_up_orphans(connection: Connection | Pool, engine_id: str) -> list
             (extract(epoch from clock_timestamp() - coalesce(p.handed_over_at, p.renewed_at)) * 1e9)::bigint as gap
         """,
         engine_id,
-        TAKE_UP_LIMIT,
+        limit,
+        room,
     )
     return [
         TakenUp(
@@ -206,19 +247,74 @@ async def since_ns(connection: Connection | Pool, at: datetime) -> int:
     return passed
 
 
-async def hand_over(connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int]]) -> None:
-    """Offers matches (with the fences they are owned under) to whoever takes them up first."""
+async def hand_over(
+    connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int, int]]
+) -> None:
+    """Offers matches to whoever takes them up first: each with the fence it is owned under, and how many nanoseconds
+    ago it was left. What was offered before stays so."""
     await connection.execute(
+        f"""
+        with offered as (select * from unnest($2::uuid[], $3::bigint[], $4::bigint[]) as t (match_id, fence, ago_ns)),
+        handed as (
+            update match_owner o set handed_over_at = coalesce(
+                o.handed_over_at, clock_timestamp() - make_interval(secs => t.ago_ns / 1e9))
+            from offered t
+            where o.match_id = t.match_id and o.fence = t.fence and o.engine_id = $1 and o.released_at is null
+            returning 1
+        )
+        select pg_notify('{OFFERS}', '') from handed limit 1
+        """,  # noqa: S608 - a constant
+        engine_id,
+        [uuid.UUID(match_id) for match_id, _, _ in owned],
+        [fence for _, fence, _ in owned],
+        [ago_ns for _, _, ago_ns in owned],
+    )
+
+
+async def take_back(
+    connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int]]
+) -> list[TakenUp]:
+    """Those of these matches that this engine has offered, with the fences they were owned under, and that nobody has
+    taken up: its own again."""
+    rows = await connection.fetch(
         """
-        with offered as (select * from unnest($2::uuid[], $3::bigint[]) as t (match_id, fence))
-        update match_owner o set handed_over_at = clock_timestamp()
-        from offered t
-        where o.match_id = t.match_id and o.fence = t.fence and o.engine_id = $1 and o.released_at is null
+        with offered as (
+            select o.match_id, o.handed_over_at
+            from unnest($2::uuid[], $3::bigint[]) as t (match_id, fence) join match_owner o using (match_id, fence)
+            where o.engine_id = $1 and o.handed_over_at is not null and o.released_at is null for update of o
+        )
+        update match_owner o set fence = o.fence + 1, handed_over_at = null
+        from offered p where o.match_id = p.match_id
+        returning o.match_id, o.fence, clock_timestamp() as at,
+            (extract(epoch from clock_timestamp() - p.handed_over_at) * 1e9)::bigint as gap
         """,
         engine_id,
         [uuid.UUID(match_id) for match_id, _ in owned],
         [fence for _, fence in owned],
     )
+    return [
+        TakenUp(str(row["match_id"]), row["fence"], engine_id, max(0, row["gap"]), planned=True, at=row["at"])
+        for row in rows
+    ]
+
+
+async def hear_offers(pool: Pool, told: Callable[[], None]) -> None:
+    """Calls `told` when matches are handed over, until the connection is lost. It has a connection of its own."""
+    gone = asyncio.Event()
+
+    def heard(*_: object) -> None:
+        told()
+
+    async with pool.acquire() as connection:
+        connection.add_termination_listener(lambda _: gone.set())
+        await connection.add_listener(OFFERS, heard)
+        try:
+            # Whatever was offered just before this was heard by nobody.
+            told()
+            await gone.wait()
+        finally:
+            if not connection.is_closed():
+                await connection.remove_listener(OFFERS, heard)
 
 
 async def owners_of(connection: Connection | Pool, match_ids: Sequence[str]) -> dict[str, Ownership]:
@@ -248,3 +344,30 @@ async def others_alive(connection: Connection | Pool, engine_id: str) -> bool:
             engine_id,
         )
     )
+
+
+async def room_elsewhere(connection: Connection | Pool, engine_id: str) -> int:
+    """How many more matches the other processes would take by what they say of themselves: those that are ready."""
+    room: int = await connection.fetchval(
+        """
+        select coalesce(sum(greatest(0, l.capacity - (
+            select count(*) from match_owner o where o.engine_id = l.engine_id and o.released_at is null
+        ))), 0)::bigint
+        from engine_lease l
+        where l.engine_id <> $1 and l.lease_until > clock_timestamp() and l.standing = 'ready'
+        """,
+        engine_id,
+    )
+    return room
+
+
+async def ready_elsewhere(connection: Connection | Pool, engine_id: str) -> str | None:
+    """The address of another process that is ready; None when there is none."""
+    address: str | None = await connection.fetchval(
+        """
+        select address from engine_lease
+        where engine_id <> $1 and lease_until > clock_timestamp() and standing = 'ready' order by random() limit 1
+        """,
+        engine_id,
+    )
+    return address

@@ -178,20 +178,36 @@ def owners_of(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> li
 
 @says("with before as (select renewed_at")
 def begin_lease(
-    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+    backend: Backend,
+    tables: Tables,
+    engine_id: str,
+    incarnation: str,
+    address: str,
+    seconds: float,
+    capacity: int,
+    standing: str,
 ) -> list[Row]:
     """A new incarnation's lease."""
     backend.lock("lease", engine_id)
     wall, before = backend.database.wall_ns(), tables.lease.get(engine_id)
-    _lease(backend, tables, engine_id, incarnation, address, seconds)
+    _lease(backend, tables, engine_id, incarnation, address, seconds, standing)
+    backend.later(lambda: tables.lease[engine_id].update(capacity=capacity))
     return [{"gap": None if before is None else wall - before["renewed_at"]}]
 
 
 def _lease(
-    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+    backend: Backend,
+    tables: Tables,
+    engine_id: str,
+    incarnation: str,
+    address: str,
+    seconds: float,
+    standing: str,
 ) -> None:
     wall = backend.database.wall_ns()
     row = {
+        **tables.lease.get(engine_id, {}),
+        "standing": standing,
         "incarnation": incarnation,
         "address": address,
         "renewed_at": wall,
@@ -202,15 +218,30 @@ def _lease(
 
 @says("update engine_lease set renewed_at")
 def renew_lease(
-    backend: Backend, tables: Tables, engine_id: str, incarnation: str, address: str, seconds: float
+    backend: Backend,
+    tables: Tables,
+    engine_id: str,
+    incarnation: str,
+    address: str,
+    seconds: float,
+    standing: str,
 ) -> list[Row]:
     """The same incarnation's, prolonged."""
     backend.lock("lease", engine_id)
     lease = tables.lease.get(engine_id)
     if lease is None or lease["incarnation"] != incarnation:
         return []
-    _lease(backend, tables, engine_id, incarnation, address, seconds)
+    _lease(backend, tables, engine_id, incarnation, address, seconds, standing)
     return [{"renewed": True}]
+
+
+@says("update engine_lease set standing")
+def say_standing(backend: Backend, tables: Tables, engine_id: str, incarnation: str, standing: str) -> None:
+    """What it says of itself has changed."""
+    backend.lock("lease", engine_id)
+    lease = tables.lease.get(engine_id)
+    if lease is not None and lease["incarnation"] == incarnation:
+        backend.later(lambda: tables.lease[engine_id].update(standing=standing))
 
 
 @says("update engine_lease set lease_until")
@@ -249,13 +280,21 @@ def _own(backend: Backend, owner: Row, engine_id: str) -> None:
 
 
 @says("with orphan as (")
-def take_up_orphans(backend: Backend, tables: Tables, engine_id: str, limit: int) -> list[Row]:
+def take_up_orphans(
+    backend: Backend,
+    tables: Tables,
+    engine_id: str,
+    limit: int,
+    room: bool,
+) -> list[Row]:
     """What others left."""
     rows: list[Row] = []
     wall = backend.database.wall_ns()
     for match_id, owner in live(tables):
         handed, last = owner["handed_over_at"], owner["engine_id"]
-        if last == engine_id or (handed is None and _lease_holds(backend, tables, last)):
+        leaving = tables.lease.get(last, {}).get("standing") == "leaving"
+        offered = handed is not None and (room or leaving)
+        if last == engine_id or (not offered and _lease_holds(backend, tables, last)):
             continue
         if len(rows) == limit or not backend.lock("owner", match_id, skip=True):
             continue
@@ -282,15 +321,21 @@ def since_ns(backend: Backend, tables: Tables, at: datetime) -> list[Row]:
 
 @says("with offered as (")
 def hand_over(
-    backend: Backend, tables: Tables, engine_id: str, match_ids: Sequence[UUID], fences: Sequence[int]
+    backend: Backend,
+    tables: Tables,
+    engine_id: str,
+    match_ids: Sequence[UUID],
+    fences: Sequence[int],
+    agos_ns: Sequence[int],
 ) -> None:
     """Offered to whoever comes first."""
     wall = backend.database.wall_ns()
-    for match_id, fence in zip(map(str, match_ids), fences, strict=True):
+    for match_id, fence, ago_ns in zip(map(str, match_ids), fences, agos_ns, strict=True):
         owner = tables.owner[match_id]
         backend.lock("owner", match_id)
         if (owner["engine_id"], owner["fence"], owner["released_at"]) == (engine_id, fence, None):
-            backend.later(lambda owner=owner: owner.update(handed_over_at=wall))  # type: ignore[misc]
+            at = owner["handed_over_at"] if owner["handed_over_at"] is not None else wall - ago_ns
+            backend.later(lambda owner=owner, at=at: owner.update(handed_over_at=at))  # type: ignore[misc]
 
 
 @says("select exists (select from engine_lease")
