@@ -19,7 +19,7 @@ from client.session import Client
 from engine.event import Event
 from engine.eventjson import event_from_json
 from engine.match import Match
-from engine.seats import NORTH, SOUTH, BySeat, Seat
+from engine.seats import NORTH, SEATS, SOUTH, BySeat, Seat
 from services.common.auth import TokenIssuer, write_new_keys
 from services.storage import matches
 from services.storage.matches import MatchRow
@@ -100,6 +100,12 @@ class Stack:
                 "CLOCK_ADDRESS": self.address("clock"),
                 "MATCHMAKING_ADDRESS": self.address("placement"),
             },
+            "canary": {
+                "CANARY_SERVER": self.address("matchmaking"),
+                "CANARY_GAME": self.address("game"),
+                "CANARY_TOKENS_FILE": str(self.canary_tokens()),
+                "CANARY_PERIOD_SECONDS": "1",
+            },
         }[name.partition("-")[0]]
         common = {
             "ENV": "test",
@@ -168,6 +174,13 @@ class Stack:
     def token(self, player_id: str, *, bot: bool = False, seconds: int = 3600) -> str:
         """A token of a player, known to the services or not."""
         return self.issuer.issue(player_id, player_id[:32], bot=bot, seconds=seconds)[0]
+
+    def canary_tokens(self) -> Path:
+        """The file with the tokens of the canary's players."""
+        path = self.folder / "canary.json"
+        tokens = {seat.value: self.token(f"canary-{seat.value}") for seat in SEATS}
+        path.write_text(json.dumps(tokens), "utf-8")
+        return path
 
     def spectator(self) -> Player:
         """Somebody who has no seat anywhere."""

@@ -45,10 +45,19 @@ OptionalPath: TypeAlias = Annotated[Path | None, BeforeValidator(lambda value: v
 """A file that may be left out: empty is the same as not set."""
 
 
-class TlsSettings(BaseSettings):
-    """Where the certificates of both ports are. Commands that call internal ports need the internal ones alone."""
+class Settings(BaseSettings):
+    """What is read from the environment. Variables are the names in capitals after SPECTACULAR_BID_."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong between settings, or behind them: one sentence each, which names variables, never values of
+        secrets."""
+        yield from ()
+
+
+class TlsSettings(Settings):
+    """Where the certificates of both ports are. Commands that call internal ports need the internal ones alone."""
 
     tls_cert_file: OptionalPath = None
     """Certificate chain (PEM) of the public port; not set: plain text."""
@@ -66,8 +75,7 @@ class TlsSettings(BaseSettings):
     """Who signs the certificates of peers on internal ports: one of these is required of everybody."""
 
     def faults(self) -> Iterator[str]:
-        """What is wrong between settings, or behind them: one sentence each, which names variables, never values of
-        secrets."""
+        """See above: half a configuration, and files that cannot be used."""
         for names in (
             ("tls_cert_file", "tls_key_file"),
             ("internal_tls_cert_file", "internal_tls_key_file", "internal_tls_ca_file"),
@@ -130,6 +138,10 @@ class CommonSettings(TlsSettings):
     keepalive_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     """A ping without an answer for so long ends the connection and its streams."""
 
+    tracing_endpoint: str = ""
+    """Where traces go, as OTLP over gRPC: `http://host:4317`, or `https://…`. Empty: no traces are made. Needs the extra
+    `tracing`."""
+
     schema_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
     """How long to wait at the start for the database and its schema."""
 
@@ -137,6 +149,13 @@ class CommonSettings(TlsSettings):
     @classmethod
     def _address(cls, value: str) -> str:
         split_address(value)
+        return value
+
+    @field_validator("tracing_endpoint")
+    @classmethod
+    def _endpoint(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://, or be empty")
         return value
 
     @field_validator("internal_secret")
@@ -184,7 +203,7 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-S = TypeVar("S", bound=TlsSettings)
+S = TypeVar("S", bound=Settings)
 
 
 def _from_environment(kind: Callable[[], S]) -> S:

@@ -26,10 +26,14 @@ Folder = Annotated[Path, typer.Option(help="Where data, keys and logs are kept."
 @app.command("run")
 def run(
     folder: Folder = Path(".local"),
-    match: Annotated[bool, typer.Option(help="Have two bots play a rated match first.")] = True,  # noqa: FBT002
+    *,
+    match: Annotated[bool, typer.Option(help="Have two bots play a rated match first.")] = True,
+    canary: Annotated[
+        bool, typer.Option(help="Have the canary play a short unrated match every minute.")
+    ] = True,
 ) -> None:
     """Start the stack, let two bots play a rated match, and serve until Ctrl-C."""
-    raise typer.Exit(asyncio.run(_stack(folder, match=match, serve=True)))
+    raise typer.Exit(asyncio.run(_stack(folder, match=match, serve=True, canary=canary)))
 
 
 @app.command("demo")
@@ -57,14 +61,15 @@ def operator(
     sys.stdout.write(f"export {PREFIX}OPERATOR_TOKEN={token}\n")
 
 
-async def _stack(folder: Path, *, match: bool, serve: bool) -> int:
+async def _stack(folder: Path, *, match: bool, serve: bool, canary: bool = False) -> int:
     display = Display()
     places = Places(folder)
     try:
         with FolderLock(folder):
             places.prepare()
             display.title(f"Spectacular Bid on this machine; data, keys and logs in {folder}")
-            return await _session(Stack(places, display), display, match=match, serve=serve)
+            stack = Stack(places, display)
+            return await _session(stack, display, match=match, serve=serve, canary=canary)
     except (BrokenError, InUseError, MigrationError, PostgresError, OSError) as problem:
         display.fault(f"error: {problem}")
         return 1
@@ -73,7 +78,7 @@ async def _stack(folder: Path, *, match: bool, serve: bool) -> int:
         return 130
 
 
-async def _session(stack: Stack, display: Display, *, match: bool, serve: bool) -> int:
+async def _session(stack: Stack, display: Display, *, match: bool, serve: bool, canary: bool) -> int:
     async with stack:
         display.say()
         if match and (status := await stack.run_match()) != 0:
@@ -85,6 +90,8 @@ async def _session(stack: Stack, display: Display, *, match: bool, serve: bool) 
         if not serve:
             display.say("That was the demonstration. `make run` plays one and keeps serving.")
             return 0
+        if canary:
+            await stack.start_canary()
         _where_to_look(stack, display)
         await stack.serve()
         display.say()
@@ -102,6 +109,9 @@ def _where_to_look(stack: Stack, display: Display) -> None:
     others = [name for name in HOUSE_BOTS if name != "greedy"]
     display.pointer("play a house bot", f"{' '.join(play)}  # or {', '.join(others)}")
     display.pointer("seek a rated match", " ".join([python, "-m", "client", "play", *both]))
+    folder = stack.places.folder
+    elsewhere = "" if folder == Path(".local") else f" --folder {folder}"
+    display.pointer("how it is", f"{python} -m services.ops status --watch{elsewhere}")
     for name in ("matchmaking", "game", "clock"):
         display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")
     display.pointer("act as an operator", f'eval "$({python} -m services.local operator)"')

@@ -6,12 +6,13 @@ import fcntl
 import json
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from services.common.auth import TokenIssuer, write_new_keys
+from services.common.auth import CANARY_PREFIX, TokenIssuer, write_new_keys
 from services.common.guard import OPERATOR_ROLE
 from services.common.settings import PREFIX, CommonSettings
 
@@ -25,6 +26,7 @@ DEFAULT_PORTS = {
     "matchmaking metrics": 7610,
     "game metrics": 7611,
     "clock metrics": 7612,
+    "canary metrics": 7613,
 }
 
 
@@ -59,6 +61,11 @@ class Places:
         return self.folder / "serving.json"
 
     @property
+    def canary_tokens(self) -> Path:
+        """Who the players of the canary are."""
+        return self.folder / "keys" / "canary.json"
+
+    @property
     def signing_key(self) -> Path:
         """Signs the tokens of guests and bots."""
         return self.folder / "keys" / "signing.pem"
@@ -76,11 +83,19 @@ class Places:
             write_new_keys(self.signing_key, self.jwks)
 
     def write_serving(self, facts: dict[str, object]) -> None:
-        """Say where this stack is looked at, readable for its owner alone."""
-        fresh = self.serving.with_suffix(".new")
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(facts, file)
-        fresh.replace(self.serving)
+        """Say where this stack is looked at."""
+        _write_own(self.serving, facts)
+
+    def write_canary_tokens(self, issuer: str, audience: str) -> None:
+        """Tokens for the two players of the canary."""
+        tokens = TokenIssuer(self.signing_key, issuer, audience)
+        _write_own(
+            self.canary_tokens,
+            {
+                seat: tokens.issue(f"{CANARY_PREFIX}{seat}", f"Canary {seat}", bot=False)[0]
+                for seat in ("north", "south")
+            },
+        )
 
     def bot_token(self, player_id: str, name: str, issuer: str, audience: str) -> str:
         """A token for a house bot."""
@@ -96,6 +111,14 @@ class Places:
             name, name, roles=[OPERATOR_ROLE], seconds=OPERATOR_TOKEN_SECONDS
         )
         return token
+
+
+def _write_own(file: Path, facts: Mapping[str, object]) -> None:
+    """A file that its owner alone can read, and that is never half written."""
+    fresh = file.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        json.dump(facts, out)
+    fresh.replace(file)
 
 
 class FolderLock:

@@ -260,9 +260,25 @@ class Stack:
         del self._services["house-bots"]
         self._bots.append(bots)
 
-    def _write_serving(self) -> None:
+    async def start_canary(self) -> None:
+        """Two players of our own, who play a short unrated match every minute, until the stack stops."""
+        self.places.write_canary_tokens(*issuer_and_audience())
+        own = {
+            "CANARY_SERVER": self.address("matchmaking"),
+            "CANARY_GAME": self.address("game"),
+            "CANARY_TOKENS_FILE": str(self.places.canary_tokens.absolute()),
+            "METRICS_LISTEN": self.address("canary metrics"),
+        }
+        env = os.environ | {f"{PREFIX}{key}": value for key, value in own.items()}
+        canary = await self._start_child("canary", "services.canary", env=env)
+        del self._services["canary"]
+        self._bots.append(canary)
+        await self.during(self._until_listening(canary))
+        self._write_serving("canary")
+
+    def _write_serving(self, *more: str) -> None:
         """For the commands of operators. It has the password of the database: for our user's eyes only."""
-        targets = [f"{name}={self.address(f'{name} metrics')}" for name in _SERVICES]
+        targets = [f"{name}={self.address(f'{name} metrics')}" for name in (*_SERVICES, *more)]
         operations = self.address("matchmaking, internal")
         self.places.write_serving(
             {"metrics": targets, "database_url": self._database_url, "operations": operations}
