@@ -17,7 +17,7 @@ from services.matchmaking.identity import GuestRpc, PlayerRpc
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.leadership import Connection, Leadership
 from services.matchmaking.lobby import CLOSE_SECONDS_MAX, Lobby
-from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.metrics import MatchmakingMetrics
 from services.matchmaking.moving import Moving
 from services.matchmaking.orders import Orders
 from services.matchmaking.placement import Engines
@@ -61,39 +61,41 @@ class Matchmaking:
         self._host = host
         self._settings = settings
         self._seekers = Seekers()
-        self._pools = Pools(host.registry)
+        metrics = MatchmakingMetrics(host.registry)
+        self._lead_metrics = metrics.lead
+        self._pools = Pools(metrics.seeks)
         self._waits = Waits(time.monotonic_ns)
-        metrics = SeekMetrics(host.registry, self._seekers)
+        metrics.seeks.follow(self._seekers, time.monotonic_ns)
         # An arriving game process may be what those who wait were missing.
-        self._engines = Engines(host.registry, on_change=lambda: self._wave.wake())
+        self._engines = Engines(metrics.placement, on_change=lambda: self._wave.wake())
         self._wave = Wave(
             host.pool,
             self._seekers,
             self._pools,
             self._engines,
             self._waits,
-            metrics,
+            metrics.seeks,
             period_seconds=settings.wave_period_seconds,
             patience_seconds=settings.placed_patience_seconds,
         )
-        self._moving = Moving(host.pool, self._engines, host.registry)
+        self._moving = Moving(host.pool, self._engines, metrics.placement)
         self._lobby = Lobby(
             host.pool,
             self._seekers,
             self._pools,
             self._engines,
             self._wave,
-            metrics,
+            metrics.seeks,
             seeks_max=settings.seeks_max,
             openings_max=max(1, settings.database_pool_size - PARALLEL - 1),
         )
         self._orders = Orders(host.pool, self._pools, self._seekers, self._wave, self._lobby)
         self._drains = Drains(host.pool, self._engines, self._wave, self._lobby)
-        self._ladder = LadderWorker(host.pool, host.registry)
+        self._ladder = LadderWorker(host.pool, metrics.ratings)
 
     async def serve(self) -> None:
         """Serves until a stop signal; leads whenever it can."""
-        leadership = Leadership(self._settings.database_url.get_secret_value(), self._host.registry)
+        leadership = Leadership(self._settings.database_url.get_secret_value(), self._lead_metrics)
         await self._register()
         self._host.add_readiness("lead", lambda: self._lobby.is_open)
         async with asyncio.TaskGroup() as group:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import Any, Final, get_args
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
-from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from matchmaker.ladder import Reason
 from matchmaker.rating import UnknownModelError, UnknownWinnerError
 from services.common.logs import get_logger
+from services.matchmaking.metrics import RatingMetrics
 from services.storage import holds, ladder, rulings
 from services.storage.pool import TRANSIENT, Connection, Pool
 from services.storage.refold import Ended
@@ -32,7 +31,7 @@ class LadderWorker:
     transaction that only one of them can commit."""
 
     def __init__(
-        self, pool: Pool, registry: CollectorRegistry, *, settling_seconds: float = SETTLING_SECONDS
+        self, pool: Pool, metrics: RatingMetrics, *, settling_seconds: float = SETTLING_SECONDS
     ) -> None:
         self._pool = pool
         self._settling_seconds = settling_seconds
@@ -43,29 +42,10 @@ class LadderWorker:
         self._settled: tuple[int, float] | None = None
         # Incidents whose results are all held, and whose window is so long over that there will be no more.
         self._held_for: set[UUID] = set()
-        self._decided = Counter(
-            "spectacular_bid_rating_decisions_total",
-            "Rating decisions, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self._refused = Counter(
-            "spectacular_bid_rating_refused_total",
-            "Outcomes that make no sense and were left undecided.",
-            registry=registry,
-        )
-        self._undecided = Gauge(
-            "spectacular_bid_rating_undecided",
-            "Finished matches found without a decision.",
-            registry=registry,
-        )
-        self._held = Gauge(
-            "spectacular_bid_rating_held",
-            "Results that are held and wait for a person.",
-            registry=registry,
-        )
-        for reason in get_args(Reason):
-            self._decided.labels(reason)
+        self._metrics = metrics
+        self._oldest_at: float | None = None
+        """When the oldest match ended that was found undecided and is not decided yet (monotonic)."""
+        metrics.oldest.set_function(self._oldest_seconds)
 
     async def run(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Work until cancelled. `connection` hears of new outcomes; the decisions use the pool."""
@@ -76,17 +56,22 @@ class LadderWorker:
         # Should the connection be lost, the lead is lost with it, and this ends by being cancelled.
         with suppress(*TRANSIENT):
             await connection.add_listener(CHANNEL, heard)
-        while True:
-            self._notice.clear()
-            try:
-                await self.look()
-            except TRANSIENT as error:
-                get_logger().warning("ladder_waits", error=type(error).__name__)
-                await asyncio.sleep(LOOK_SECONDS)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._notice.wait()
+        try:
+            while True:
+                self._notice.clear()
+                try:
+                    await self.look()
+                except TRANSIENT as error:
+                    get_logger().warning("ladder_waits", error=type(error).__name__)
+                    await asyncio.sleep(LOOK_SECONDS)
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._notice.wait()
+        finally:
+            # Whoever leads next finds what is left, and shows it.
+            self._oldest_at = None
+            self._metrics.undecided.set(0)
 
     async def look(self) -> None:
         """Decide about everything that awaits it now; then hold what turned out to be doubtful."""
@@ -94,16 +79,19 @@ class LadderWorker:
             # Taken before looking: whatever is below it can be seen by the look.
             settled = await ladder.settled_mark(connection)
             after = self._mark
-            while batch := await ladder.undecided(connection, after=after, limit=BATCH):
-                self._undecided.set(len(batch))
-                for ended in batch:
-                    await self._decide(connection, ended)
-                after = batch[-1].ended_no
-        self._undecided.set(0)
+            while batch := await ladder.backlog(connection, after=after, limit=BATCH):
+                self._metrics.undecided.set(len(batch))
+                now = time.monotonic()
+                for found in batch:
+                    self._oldest_at = now - found.waited_seconds
+                    await self._decide(connection, found.ended, self._oldest_at)
+                after = batch[-1].ended.ended_no
+        self._metrics.undecided.set(0)
+        self._oldest_at = None
         self._advance(settled)
         async with self._pool.acquire() as connection:
             await self._hold_overlooked(connection)
-            self._held.set(await rulings.count_held(connection))
+            self._metrics.held.set(await rulings.count_held(connection))
 
     def _advance(self, settled: int) -> None:
         now = time.monotonic()
@@ -137,16 +125,22 @@ class LadderWorker:
             if holding.settled:
                 self._held_for.add(holding.incident_id)
 
-    async def _decide(self, connection: Connection, ended: Ended) -> None:
+    def _oldest_seconds(self) -> float:
+        # Asked from the thread of the metrics page: read once.
+        oldest_at = self._oldest_at
+        return 0.0 if oldest_at is None else time.monotonic() - oldest_at
+
+    async def _decide(self, connection: Connection, ended: Ended, ended_at: float) -> None:
         try:
             reason = await ladder.decide(connection, ended)
         except (UnknownWinnerError, UnknownModelError) as error:
             # One senseless outcome must not stop the ladder, and must never be guessed at.
-            self._refused.inc()
+            self._metrics.refused.inc()
             get_logger().error("outcome_refused", match_id=str(ended.match_id), why=str(error))
             return
         if reason is not None:
-            self._decided.labels(reason).inc()
+            self._metrics.decided.labels(reason).inc()
+            self._metrics.delay.observe(time.monotonic() - ended_at)
             get_logger().info(
                 "rating_decided",
                 match_id=str(ended.match_id),

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 import asyncpg
-from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from services.common.logs import get_logger
+from services.matchmaking.metrics import LeadMetrics
 from services.storage.pool import TRANSIENT
 
 # Quoted: asyncpg's classes take parameters only in their stubs.
@@ -32,10 +32,9 @@ class Leadership:
     the rows settle every race.
     """
 
-    def __init__(self, database_url: str, registry: CollectorRegistry) -> None:
+    def __init__(self, database_url: str, metrics: LeadMetrics) -> None:
         self._url = database_url
-        self._leading = Gauge("spectacular_bid_leading", "1 while this process leads.", registry=registry)
-        self._lost = Counter("spectacular_bid_lead_lost_total", "Times the lead was lost.", registry=registry)
+        self._metrics = metrics
 
     async def hold(self, lead: Callable[[Connection], Awaitable[None]]) -> None:
         """Until cancelled: wait for the lock, then run `lead` on its connection for as long as that lives.
@@ -80,7 +79,7 @@ class Leadership:
 
     async def _lead(self, connection: Connection, lead: Callable[[Connection], Awaitable[None]]) -> None:
         get_logger().info("lead_taken")
-        self._leading.set(1)
+        self._metrics.leading.set(1)
         leading = asyncio.ensure_future(lead(connection))
         watching = asyncio.create_task(_watch(connection))
         try:
@@ -88,8 +87,8 @@ class Leadership:
             if leading.done():
                 await leading
         finally:
-            self._leading.set(0)
-            self._lost.inc()
+            self._metrics.leading.set(0)
+            self._metrics.lost.inc()
             get_logger().info("lead_ended")
             for task in (leading, watching):
                 task.cancel()

@@ -172,7 +172,7 @@ class Lobby:
         if seeker.answer is None:
             self._seekers.remove(seeker)
             await self._close_rows([seeker])
-        self._metrics.seeks.labels(seeker.pool, _end_of(seeker)).inc()
+        self._metrics.ended.labels(seeker.pool, _end_of(seeker)).inc()
 
     async def _close_rows(self, closed: Sequence[Seeker]) -> None:
         try:

@@ -6,9 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
-
 from services.common.logs import get_logger
+from services.matchmaking.metrics import PlacementMetrics
 from services.matchmaking.placement import Engines, Stranded
 from services.storage import ownership, seeks
 from services.storage.pool import TRANSIENT, Pool
@@ -21,14 +20,10 @@ LOOK_SECONDS: Final = 0.25
 class Moving:
     """Looks for such matches; one task of the leader runs it."""
 
-    def __init__(self, pool: Pool, engines: Engines, registry: CollectorRegistry) -> None:
+    def __init__(self, pool: Pool, engines: Engines, metrics: PlacementMetrics) -> None:
         self._pool = pool
         self._engines = engines
-        self._moved = Counter(
-            "spectacular_bid_matches_placed_again_total",
-            "Matches whose game process went away before it had loaded them, given to another one.",
-            registry=registry,
-        )
+        self._moved = metrics.placed_again
 
     async def run(self) -> None:
         """Looks until cancelled."""

@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
+from services.matchmaking.metrics import PlacementMetrics
 from services.matchmaking.seekers import Matched
 from services.storage.seeks import LiveMatch
 from services.wire.matchmaking import Hello, Load, Placed
@@ -91,7 +90,7 @@ class Engine:
 class Engines:
     """All registered game processes."""
 
-    def __init__(self, registry: CollectorRegistry, on_change: Callable[[], None]) -> None:
+    def __init__(self, metrics: PlacementMetrics, on_change: Callable[[], None]) -> None:
         self._engines: dict[str, Engine] = {}
         self._placing: dict[str, _Placing] = {}
         self._unconfirmed: collections.Counter[str] = collections.Counter()
@@ -101,19 +100,9 @@ class Engines:
         """Processes that operators have drained, whether they know yet or not: no match is placed there."""
         self._on_change = on_change
         self._changed = asyncio.Event()
-        self._placed = Counter(
-            "spectacular_bid_matches_placed_total",
-            "Matches that a game process has confirmed to have loaded.",
-            registry=registry,
-        )
-        Gauge("spectacular_bid_game_processes", "Registered game processes.", registry=registry).set_function(
-            lambda: len(self._engines)
-        )
-        Gauge(
-            "spectacular_bid_matches_being_placed",
-            "Matches sent to a game process and not confirmed yet.",
-            registry=registry,
-        ).set_function(lambda: len(self._placing))
+        self._placed = metrics.placed
+        metrics.processes.set_function(lambda: len(self._engines))
+        metrics.placing.set_function(lambda: len(self._placing))
 
     def register(self, hello: Hello) -> Engine:
         """Take in a game process; an older registration of the same name ends."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Gauge
-
+from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.seekers import POOLS
 from services.storage.poolorders import PoolOrder
 from services.storage.seeks import PoolName
@@ -50,17 +49,11 @@ class PoolState:
 class Pools:
     """The state of every pool."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, metrics: SeekMetrics) -> None:
         self._states: dict[PoolName, PoolState] = {pool: PoolState() for pool in POOLS}
-        gauge = Gauge(
-            "spectacular_bid_pool_closed",
-            "1 while operators have a pool paused or draining.",
-            ["pool", "mode"],
-            registry=registry,
-        )
         for pool in POOLS:
             for mode in (Mode.PAUSED, Mode.DRAINING):
-                gauge.labels(pool, mode).set_function(partial(self._is, pool, mode))
+                metrics.closed.labels(pool, mode.value).set_function(partial(self._is, pool, mode))
 
     def __getitem__(self, pool: PoolName) -> PoolState:
         return self._states[pool]

@@ -147,6 +147,15 @@ class Seekers:
         """How many wait in a pool."""
         return self._count[pool]
 
+    def longest_wait(self, pool: PoolName, now: int) -> int:
+        """How long the seek that waits longest in a pool has waited at `now`, in nanoseconds; 0 without any."""
+        # Asked from the thread of the metrics page: what is a list already does not change under it.
+        waiting = list(self._by_player.values())
+        waits = (
+            seeker.ticket.waited(now) for seeker in waiting if seeker.pool == pool and seeker.answer is None
+        )
+        return max(waits, default=0)
+
     def add(self, seeker: Seeker) -> None:
         """Take in a seek; the player has no other."""
         assert seeker.player.player_id not in self._by_player

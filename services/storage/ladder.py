@@ -42,11 +42,25 @@ class _LateError(Exception):
     """Later matches of the same players are decided already."""
 
 
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A finished match without a decision."""
+
+    ended: Ended
+    waited_seconds: float
+    """Since it ended, by the database's clock."""
+
+
 async def undecided(connection: Connection, *, after: int, limit: int) -> list[Ended]:
     """The first matches without a decision, in the order in which they ended, of those numbered above `after`."""
+    return [found.ended for found in await backlog(connection, after=after, limit=limit)]
+
+
+async def backlog(connection: Connection, *, after: int, limit: int) -> list[Undecided]:
+    """The same, and how long each has waited."""
     rows = await connection.fetch(
         f"""
-        select {ENDED}
+        select {ENDED}, extract(epoch from clock_timestamp() - o.ended_at)::double precision as waited
         from match_outcome o join match m using (match_id)
         where o.ended_no > $1 and not exists (select from rating_decision d where d.match_id = o.match_id)
         order by o.ended_no
@@ -55,7 +69,7 @@ async def undecided(connection: Connection, *, after: int, limit: int) -> list[E
         after,
         limit,
     )
-    return [ended_of(row) for row in rows]
+    return [Undecided(ended_of(row), max(0.0, row["waited"])) for row in rows]
 
 
 async def settled_mark(connection: Connection) -> int:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from matchmaker.ladder import Action, Result
 from matchmaker.rating import MODEL_VERSION, NEW, Rating, UnknownWinnerError, rate
 from services.matchmaking.ladder import LadderWorker
+from services.matchmaking.metrics import RatingMetrics
 from services.storage import ladder, seeks
 from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, declare
 from services.storage.matches import PlayerRow
@@ -58,7 +59,7 @@ async def ended_match(
 
 def worker(house: House) -> tuple[LadderWorker, CollectorRegistry]:
     registry = CollectorRegistry()
-    return LadderWorker(house.pool, registry), registry
+    return LadderWorker(house.pool, RatingMetrics(registry)), registry
 
 
 async def everything(house: House) -> list[Any]:

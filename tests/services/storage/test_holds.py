@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from matchmaker.ladder import Action
 from services.matchmaking.ladder import LadderWorker
+from services.matchmaking.metrics import RatingMetrics
 from services.storage import ladder, rulings
 from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, declare
 from services.storage.incidents import Effect, Incident, Kind, put_incidents, put_touches
@@ -57,7 +58,7 @@ async def lost_together(
 async def look(pool: Pool) -> CollectorRegistry:
     """One round of a new worker."""
     registry = CollectorRegistry()
-    await LadderWorker(pool, registry).look()
+    await LadderWorker(pool, RatingMetrics(registry)).look()
     return registry
 
 
@@ -196,7 +197,7 @@ async def test_an_incident_that_was_applied_and_is_long_over_is_not_looked_throu
     at = await pool.fetchval("select clock_timestamp()")
     over = await lost_together(pool, at - timedelta(hours=2), at - timedelta(hours=1))
     lasting = await lost_together(pool, at, None)
-    worker = LadderWorker(pool, CollectorRegistry())
+    worker = LadderWorker(pool, RatingMetrics(CollectorRegistry()))
     await worker.look()
     assert {str(each) for each in worker._held_for} == {over.incident_id}
     match = await finished(pool)

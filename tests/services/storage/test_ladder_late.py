@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.matchmaking.ladder import LadderWorker
+from services.matchmaking.metrics import RatingMetrics
 from services.matchmaking.recompute import DIFFERENT, EQUAL, tell
 from services.storage import ladder, ladderaudit
 from services.storage.pool import Pool
@@ -38,7 +39,7 @@ async def test_a_result_that_is_committed_late_is_decided_though_the_clock_has_s
     pool: Pool,
 ) -> None:
     """Its number is smaller than one that looks as if it had been settled long ago."""
-    worker = LadderWorker(pool, CollectorRegistry())
+    worker = LadderWorker(pool, RatingMetrics(CollectorRegistry()))
     await worker.look()
     async with pool.acquire() as slow, slow.transaction():
         first = await put_result(slow, "ann", "ben")
@@ -53,7 +54,7 @@ async def test_a_result_that_is_committed_late_is_decided_though_the_clock_has_s
 async def test_what_is_settled_is_not_looked_through_again(pool: Pool) -> None:
     """A new worker believes the database at once, and later what it has said a while ago."""
     await set_back(pool, await put(pool, "ann", "ben"))
-    worker = LadderWorker(pool, CollectorRegistry(), settling_seconds=0)
+    worker = LadderWorker(pool, RatingMetrics(CollectorRegistry()), settling_seconds=0)
     await worker.look()
     assert worker._mark == 1
     await set_back(pool, await put(pool, "ann", "ben"))
@@ -79,7 +80,7 @@ async def test_a_result_that_comes_after_a_repair_takes_its_place(pool: Pool) ->
 async def test_a_forgotten_newest_result_is_a_difference(pool: Pool) -> None:
     """Without it a late result would not be noticed."""
     await put(pool, "ann", "ben")
-    await LadderWorker(pool, CollectorRegistry()).look()
+    await LadderWorker(pool, RatingMetrics(CollectorRegistry())).look()
     await pool.execute("update rating set newest_ended_no = 0 where player_id = 'ann'")
     async with pool.acquire() as connection:
         (found,) = (await ladderaudit.check(connection)).differences
