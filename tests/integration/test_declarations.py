@@ -120,27 +120,29 @@ async def test_an_incident_that_lasts_is_closed_once(fresh: Stack) -> None:
     assert (detail["closed_by"], detail["closed_reason"]) == ("bob", "replaced")
 
 
-async def test_a_named_match_is_void_before_it_is_rated_live_or_over(fresh: Stack) -> None:
+async def test_a_named_match_is_void_before_it_is_rated_live_or_over(own: Stack) -> None:
     """Live: where it is played. Over and held: by a ruling that rests on the same incident. Rated: refused."""
-    live = await Table.create(fresh)
-    said = await ops(fresh, "match", "void", live.match_id, *WHY)
+    since = await now(own)
+    live = await Table.create(own)
+    said = await ops(own, "match", "void", live.match_id, *WHY)
     assert "becomes void within about a second" in said
     await live.until_over()
-    outcome = await fresh.outcome(live.match_id)
+    outcome = await own.outcome(live.match_id)
     assert outcome is not None
     assert (outcome["cause"], outcome["detail"]) == ("void", "operator")
-    assert said.split()[1].rstrip(":") == (await fresh.evidence(live.match_id))["detail"]["incident_id"]
+    assert said.split()[1].rstrip(":") == (await own.evidence(live.match_id))["detail"]["incident_id"]
 
-    held, rated = [await put_result(fresh.pool, "eve", "fay") for _ in range(2)]  # type: ignore[arg-type]
-    await eventually(lambda: decided(fresh, rated.match_id, "rated"))
-    await ops(fresh, "rating", "hold", str(held.match_id), "--reason", "a look", author="bob")
-    assert "it was over" in await ops(fresh, "match", "void", str(held.match_id), *WHY)
-    assert await decided(fresh, held.match_id, "annulled")
-    refused = await ops(fresh, "match", "void", str(rated.match_id), *WHY, status=1)
+    connection = await own.database()
+    held, rated = [await put_result(connection, "eve", "fay") for _ in range(2)]
+    await eventually(lambda: decided(own, rated.match_id, "rated"))
+    await ops(own, "rating", "hold", str(held.match_id), "--reason", "a look", author="bob")
+    assert "it was over" in await ops(own, "match", "void", str(held.match_id), *WHY)
+    assert await decided(own, held.match_id, "annulled")
+    refused = await ops(own, "match", "void", str(rated.match_id), *WHY, status=1)
     assert "`rating reverse` takes it out of the ladder" in refused
-    assert "no such match" in await ops(fresh, "match", "void", UNKNOWN, *WHY, status=1)
+    assert "no such match" in await ops(own, "match", "void", UNKNOWN, *WHY, status=1)
 
-    acts = json.loads(await ops(fresh, "acts", "--json"))
+    acts = json.loads(await ops(own, "acts", "--json", "--since", since))
     assert [(act["author"], act["action"], act["subject"], act["reason"], act["via"]) for act in acts] == [
         ("ada", "rating annul", str(held.match_id), "switch 3 was down", "operations"),
         ("ada", "match void", str(held.match_id), "switch 3 was down", "operations"),
@@ -149,22 +151,26 @@ async def test_a_named_match_is_void_before_it_is_rated_live_or_over(fresh: Stac
     ]
 
 
+async def now(made: Stack) -> str:
+    """The time of the database, which is that of every act."""
+    return str(await made.pool.fetchval("select clock_timestamp()"))
+
+
 async def decided(made: Stack, match_id: UUID, wanted: str) -> bool:
     row = await made.pool.fetchval("select reason from rating_decision where match_id = $1", match_id)
     return bool(row == wanted)
 
 
-async def test_whoever_acts_is_whom_the_token_names_or_says_so_in_the_database(fresh: Stack) -> None:
+async def test_whoever_acts_is_whom_the_token_names_or_says_so_in_the_database(own: Stack) -> None:
     """With a token no other author can be given; straight in the database both the author and the user are kept."""
+    since = await now(own)
     note = ("incident", "declare", "--effect", "note", "--all", *WHY)
-    assert "the operator's token" in await ops(fresh, *note, "--author", "eve", status=2)
-    incident = await ops(fresh, *note)
-    straight = await ops(fresh, *note, "--database-url", fresh.database_url, "--author", "eve")
-    await ops(
-        fresh, "incident", "close", incident, *WHY, "--database-url", fresh.database_url, "--author", "eve"
-    )
-    acts = json.loads(await ops(fresh, "acts", "--json"))
-    user = await fresh.pool.fetchval("select session_user::text")
+    assert "the operator's token" in await ops(own, *note, "--author", "eve", status=2)
+    incident = await ops(own, *note)
+    straight = await ops(own, *note, "--database-url", own.database_url, "--author", "eve")
+    await ops(own, "incident", "close", incident, *WHY, "--database-url", own.database_url, "--author", "eve")
+    acts = json.loads(await ops(own, "acts", "--json", "--since", since))
+    user = await own.pool.fetchval("select session_user::text")
     assert [
         (act["author"], act["action"], act["subject"], act["via"], act["database_user"]) for act in acts
     ] == [
@@ -173,10 +179,11 @@ async def test_whoever_acts_is_whom_the_token_names_or_says_so_in_the_database(f
         ("ada", "incident declare", f"{incident} (note)", "operations", ""),
     ]
     later = acts[1]["at"]
-    assert len(json.loads(await ops(fresh, "acts", "--json", "--since", later))) == 2
-    shown = await ops(fresh, "acts", "--limit", "1")
+    assert len(json.loads(await ops(own, "acts", "--json", "--since", later))) == 2
+    shown = await ops(own, "acts", "--limit", "1")
     assert f"database ({user})" in shown
     assert straight not in shown
+    await ops(own, "incident", "close", straight, *WHY)
 
 
 @pytest.mark.asyncio(loop_scope="function")
