@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from services.ops import game, incident, matchmaking, rating
+from services.ops import game, incident, match, matchmaking, rating
+from services.ops.audit import acts
+from services.ops.incidents import incidents
 from services.ops.status import status
 from services.ops.voids import voids
 from services.ops.watch import watch
@@ -16,10 +18,13 @@ app = typer.Typer(
     help="What operators do by hand.",
 )
 app.add_typer(incident.app, name="incident")
+app.add_typer(match.app, name="match")
 app.add_typer(rating.app, name="rating")
 app.add_typer(matchmaking.app, name="matchmaking")
 app.add_typer(game.app, name="game")
 app.command("status")(status)
+app.command("incidents")(incidents)
+app.command("acts")(acts)
 app.command("watch")(watch)
 app.command("voids")(voids)
 
