@@ -10,7 +10,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+SERVER = ExtendedKeyUsageOID.SERVER_AUTH
+CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 
 
 class Authority:
@@ -44,8 +47,10 @@ class Authority:
             .not_valid_after(now + lasts)
         )
 
-    def sign(self, *hosts: str, lasts: timedelta = timedelta(days=1)) -> tuple[bytes, bytes]:
-        """A new certificate for these host names and addresses, and its key, both PEM."""
+    def sign(
+        self, *hosts: str, lasts: timedelta = timedelta(days=1), usage: x509.ObjectIdentifier = SERVER
+    ) -> tuple[bytes, bytes]:
+        """A new certificate for these host names and addresses, and its key, both PEM. `usage` is what it is good for."""
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = []
         for host in hosts:
@@ -57,18 +62,24 @@ class Authority:
         certificate = (
             self._builder(subject, key.public_key(), lasts)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return certificate.public_bytes(Encoding.PEM), private
 
     def issue(
-        self, name: str, *hosts: str, lasts: timedelta = timedelta(days=1), folder: Path | None = None
+        self,
+        name: str,
+        *hosts: str,
+        lasts: timedelta = timedelta(days=1),
+        usage: x509.ObjectIdentifier = SERVER,
+        folder: Path | None = None,
     ) -> tuple[Path, Path]:
         """The same in files NAME.crt and NAME.key, which are replaced when they are there."""
         folder = folder or self.folder
         files = folder / f"{name}.crt", folder / f"{name}.key"
-        for file, pem in zip(files, self.sign(*hosts, lasts=lasts), strict=True):
+        for file, pem in zip(files, self.sign(*hosts, lasts=lasts, usage=usage), strict=True):
             replace(file, pem)
         return files
 

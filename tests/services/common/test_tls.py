@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from services.common import channels
 from services.common.certificates import CertificateError, read
 from services.common.tls import Certificates, Port
-from tests.authority import Authority, replace
+from tests.authority import CLIENT, Authority, replace
 
 SECONDS_MAX = 20.0
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -130,6 +130,7 @@ async def test_a_new_certificate_is_shown_without_a_restart_and_nothing_is_cut(a
 async def test_a_change_that_makes_no_sense_is_said_once_and_changes_nothing(authority: Authority) -> None:
     cert, key = authority.issue("port", "127.0.0.1")
     certificates = Certificates(Port.INTERNAL, cert, key, authority.file)
+    client = Certificates(Port.INTERNAL, *authority.issue("client", "client", usage=CLIENT), authority.file)
     good = certificates.current
     with capture_logs() as logs:
         # As files are replaced: the certificate first, and its key a moment later.
@@ -147,25 +148,27 @@ async def test_a_change_that_makes_no_sense_is_said_once_and_changes_nothing(aut
     assert said == [(f"certificate_{what}", "internal") for what in ("refused", "read", "refused")]
     assert certificates.current.authorities == authority.pem
     async with serving(certificates) as address:
-        assert await answers(certificates.connect(address))
+        assert await answers(client.connect(address))
 
 
 async def test_inside_everybody_shows_a_certificate_of_our_authority(
     authority: Authority, tmp_path: Path
 ) -> None:
-    """Without one, with one of somebody else, or where the name is another's, nothing is said at all."""
+    """Without one, with one of somebody else or for servers, or where the name is another's, nothing is said at all."""
     certificates = Certificates(Port.INTERNAL, *authority.issue("here", "127.0.0.1"), authority.file)
+    client = Certificates(Port.INTERNAL, *authority.issue("client", "client", usage=CLIENT), authority.file)
     stranger = Authority(tmp_path / "elsewhere", "stranger")
-    of_stranger = Certificates(Port.INTERNAL, *stranger.issue("they", "127.0.0.1"), authority.file)
+    of_stranger = Certificates(Port.INTERNAL, *stranger.issue("they", "client", usage=CLIENT), authority.file)
     async with serving(certificates) as address:
-        assert await answers(certificates.connect(address))
+        assert await answers(client.connect(address))
+        assert not await answers(certificates.connect(address))
         assert not await answers(channels.plain(address))
         trusting = grpc.ssl_channel_credentials(authority.pem)
         assert not await answers(channels.secure(address, (), trusting))
         assert not await answers(of_stranger.connect(address))
     elsewhere = Certificates(Port.INTERNAL, *authority.issue("there", "other.example"), authority.file)
     async with serving(elsewhere) as address:
-        assert not await answers(certificates.connect(address))
+        assert not await answers(client.connect(address))
 
 
 async def test_an_authority_is_replaced_in_three_steps_of_which_none_cuts_anybody_off(
@@ -175,7 +178,7 @@ async def test_an_authority_is_replaced_in_three_steps_of_which_none_cuts_anybod
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority.pem)
     server = Certificates(Port.INTERNAL, *authority.issue("server", "127.0.0.1"), ca)
-    client = Certificates(Port.INTERNAL, *authority.issue("client", "client.example"), ca)
+    client = Certificates(Port.INTERNAL, *authority.issue("client", "client", usage=CLIENT), ca)
     async with serving(server) as address:
 
         async def all_reach_it() -> None:
@@ -187,9 +190,9 @@ async def test_an_authority_is_replaced_in_three_steps_of_which_none_cuts_anybod
         replace(ca, authority.pem + new.pem)
         await all_reach_it()
         new.issue("server", "127.0.0.1", folder=authority.folder)
-        new.issue("client", "client.example", folder=authority.folder)
+        new.issue("client", "client", usage=CLIENT, folder=authority.folder)
         await all_reach_it()
         replace(ca, new.pem)
         await all_reach_it()
-        of_old = Certificates(Port.INTERNAL, *authority.issue("late", "client.example"), ca)
+        of_old = Certificates(Port.INTERNAL, *authority.issue("late", "client", usage=CLIENT), ca)
         assert not await answers(of_old.connect(address))
