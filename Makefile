@@ -6,12 +6,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist loadfile
-SOURCES := engine matchmaker services client tests protos/build_hook.py .ci/setup.py .ci/tools.py
+SOURCES := engine matchmaker services client tests k8s protos/build_hook.py .ci/setup.py .ci/tools.py
 COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating arena lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-rating arena image-rehearsal lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -79,6 +79,9 @@ bench-rating: setup ## measure how well the ladder finds out who is strong, besi
 arena: setup ## play the house bots against each other, MATCHES a pairing (200): who is stronger, and how sure is that
 	@$(BIN)/python -m client.arena greedy easy --matches $(or $(MATCHES),200)
 	@$(BIN)/python -m client.arena strong greedy --matches $(or $(MATCHES),200)
+
+image-rehearsal: setup ## carry the Dockerfile out without Docker and run each service on what comes out (Linux, root)
+	@$(BIN)/python -m tests.k8s.rehearsal
 
 lock: ## resolve the dependencies anew and write the requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }
