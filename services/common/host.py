@@ -50,6 +50,15 @@ DRAIN_SECONDS_MORE = 3.0
 """For what else it has to say, and to store."""
 LEAVE_SECONDS_MAX = 5.0
 """How long a process that has stopped may take to close what it has open, before it is gone anyway."""
+CALL_GRACES = 2
+"""How often the drain grace is waited for at most until calls under way have ended: by themselves, and once they are cut."""
+
+
+def drain_seconds_max(settings: CommonSettings) -> float:
+    """How long a process may take from SIGTERM to its end: whoever kills it must wait longer."""
+    graces = DRAIN_GRACES + CALL_GRACES
+    return graces * settings.drain_grace_seconds + DRAIN_SECONDS_MORE + LEAVE_SECONDS_MAX
+
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_metadata_size", 16 * 1024),

@@ -17,6 +17,7 @@ from engine.command import Command
 from engine.seats import BySeat
 from services.storage.evidence import get_time_facts
 from spectacularbid.match.v1 import table_pb2
+from tests.drains import drained, faults_of, operate, pauses, samples, sit_down
 from tests.integration.test_explain import worked_out
 from tests.processes import Process
 from tests.stack import Stack, stack
@@ -185,3 +186,29 @@ async def test_the_end_of_a_match_can_be_read_when_its_process_is_gone(two: Stac
         async for _ in stream:
             pass
         assert stream.table.outcome is not None
+
+
+async def test_a_drained_process_loses_no_match_and_no_command(two: Stack) -> None:
+    """An operator takes a process out of service while people play on it, with a command; it stays so over a restart."""
+    sittings = [await sit_down(two, "game", (0.0, 0.3), number) for number in range(10)]
+    playing = asyncio.gather(*(sitting.play() for sitting in sittings))
+    await asyncio.gather(*(sitting.under_way.wait() for sitting in sittings))
+    game = two.processes["game"]
+    await drained(two, sittings)
+    await game.event("readiness", ready=False, missing=["in_service"])
+    assert ("spectacular_bid_draining", {}, 1.0) in await samples(two, "game")
+    players = await two.players(2)
+    client = await two.client(players[0])
+    created = await client.challenge(player_id=players[1].player_id)
+    assert created.address == two.address("game-1")
+    await asyncio.wait_for(playing, 60)
+    assert await faults_of(two, sittings) == []
+    assert (await pauses(two, "game-1"))[-1][1] == len(sittings)
+    assert await incidents(two, [sitting.match_id for sitting in sittings]) == {"handoff"}
+    await game.terminate()
+    await two.launch("game")
+    restarted = two.processes["game"]
+    await restarted.event("drain_ordered", matches=0)
+    await restarted.event("readiness", ready=False, missing=["in_service"])
+    await operate(two, "resume", "game")
+    await restarted.ready()
