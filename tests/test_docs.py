@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import asyncio
-import http.client
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,7 +11,6 @@ from typing import Any
 
 import annotated_types
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -47,7 +43,6 @@ from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2, refusal_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
 from spectacularbid.rules.v1 import rules_service_pb2
-from tests.stack import stack
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
@@ -343,46 +338,6 @@ def test_the_events_of_the_logs_are_those_of_the_code() -> None:
 @pytest.mark.parametrize("event", ["settings", "readiness"])
 def test_the_events_that_the_text_names_are_in_the_table(event: str) -> None:
     assert event in {name(row[0]) for row in table(OPERATIONS, "Logs")}
-
-
-Series = dict[str, tuple[str, frozenset[str]]]
-
-
-def _series(rows: Rows) -> Series:
-    return {name(series): (kind, frozenset(code(labels))) for series, kind, labels, _ in rows}
-
-
-def _scrape(address: str) -> Series:
-    connection = http.client.HTTPConnection(address, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        page = connection.getresponse().read().decode()
-    finally:
-        connection.close()
-    found: Series = {}
-    for family in text_string_to_metric_families(page):
-        labels = frozenset(label for sample in family.samples for label in sample.labels if label != "le")
-        assert family.samples, f"{family.name} has no series at the start"
-        suffix = "_total" if family.type == "counter" else ""
-        found[family.name + suffix] = (family.type, labels)
-    return found
-
-
-async def test_the_metrics_are_those_of_running_services(tmp_path: Path, database_url: str) -> None:
-    common = _series(table(OPERATIONS, "Metrics of every service"))
-    if sys.platform != "linux":
-        common = {series: facts for series, facts in common.items() if not series.startswith("process_")}
-    said, found = {}, {}
-    async with stack(tmp_path, database_url) as running:
-        await running.launch("canary")
-        for service, process in running.processes.items():
-            listening = await process.event("listening")
-            found[service] = await asyncio.to_thread(_scrape, listening["metrics"])
-            said[service] = common | _series(table(OPERATIONS, f"Metrics of {service}"))
-    # Nobody calls it, and it has no conditions.
-    shared = ("process_", "spectacular_bid_ready", "spectacular_bid_build_info", "spectacular_bid_canary_")
-    said["canary"] = {series: facts for series, facts in said["canary"].items() if series.startswith(shared)}
-    assert said == found
 
 
 # docs/architecture.md
