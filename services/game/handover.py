@@ -85,7 +85,9 @@ class Handover:
     async def _look_for_room(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._room_known_at >= ROOM_SECONDS:
-            self._room = await ownership.room_elsewhere(self._pool, self._engine_id)
+            # What is on its way takes room that nobody knows of yet.
+            elsewhere = await ownership.room_elsewhere(self._pool, self._engine_id)
+            self._room = elsewhere - len(self._moving)
             self._room_known_at = now
 
     def _grant(self, room: Room) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import asyncpg
 
 from services.storage.pool import Connection, Pool
 from services.storage.processorders import Standing
@@ -313,7 +316,8 @@ async def hear_offers(pool: Pool, told: Callable[[], None]) -> None:
             told()
             await gone.wait()
         finally:
-            if not connection.is_closed():
+            # A connection that is lost is none of ours any more.
+            with suppress(asyncpg.InterfaceError):
                 await connection.remove_listener(OFFERS, heard)
 
 

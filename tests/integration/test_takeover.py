@@ -204,6 +204,14 @@ async def test_a_drained_process_loses_no_match_and_no_command(two: Stack) -> No
     await asyncio.wait_for(playing, 60)
     assert await faults_of(two, sittings) == []
     assert (await pauses(two, "game-1"))[-1][1] == len(sittings)
+    carried = await two.pool.fetch(
+        """
+        select distinct on (match_id) carried_ns from match_log
+        where match_id = any($1::uuid[]) and fence = 2 and carried_ns is not null order by match_id, revision
+        """,
+        [sitting.match_id for sitting in sittings],
+    )
+    assert {row["carried_ns"] for row in carried} == {0}, "each was left between two turns"
     assert await incidents(two, [sitting.match_id for sitting in sittings]) == {"handoff"}
     await game.terminate()
     await two.launch("game")

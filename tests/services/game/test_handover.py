@@ -1,0 +1,211 @@
+"""How a process that is taken out of service hands its matches over: not faster than others can follow, none of them lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+import pytest
+
+from services.common.errors import ServiceError
+from services.game import handover
+from services.game.custody import Custody
+from services.game.drain import Drain
+from services.game.handover import MOVING_MAX, Handover
+from services.game.room import Room
+from services.game.rooms import Rooms
+from services.storage import ownership, processorders
+from services.storage.pool import Pool
+from services.storage.processorders import Action, Standing
+from tests.services.game.test_rooms import orphans, shell
+
+
+@dataclass
+class Two:
+    """A process with matches before their start, which wait for no clock, and another one."""
+
+    pool: Pool
+    old: Rooms
+    new: Rooms
+    match_ids: list[str]
+    wanted: bool = True
+
+    async def says(
+        self, standing: Standing, engine_id: str = "new", seconds: float = 60, room: int = 100
+    ) -> None:
+        """What a process says of itself."""
+        await ownership.begin_lease(
+            self.pool, engine_id, engine_id, f"{engine_id}:1", seconds, capacity=room, standing=standing
+        )
+
+    async def owned(self, engine_id: str) -> int:
+        count: int = await self.pool.fetchval(
+            "select count(*) from match_owner where engine_id = $1 and handed_over_at is null", engine_id
+        )
+        return count
+
+
+@asynccontextmanager
+async def two(database_url: str, matches: int) -> AsyncIterator[Two]:
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        match_ids = await orphans(pool, matches)
+        await pool.execute("update match_owner set engine_id = 'old'")
+        old, new = (Rooms(pool, shell(pool, name), tasks, 0) for name in ("old", "new"))
+        made = Two(pool, old, new, match_ids)
+        await made.says("drained", "old")
+        assert await made.old.take_up_own(0) == matches
+        yield made
+        for rooms in (made.old, made.new):
+            await rooms.suspend()
+
+
+async def stepped(mover: Handover, made: Two) -> None:
+    """One look, and what rooms do about it."""
+    await mover.step()
+    await asyncio.gather(
+        *(task for room in made.old.live() if room.departure.begun and (task := made.old.task_of(room)))
+    )
+    await mover.step()
+
+
+async def test_no_more_than_others_have_room_for_and_few_at_a_time(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit stays and goes on; the players of the others are told where."""
+    monkeypatch.setattr(handover, "PER_SECOND", 1e6)
+    monkeypatch.setattr(handover, "ROOM_SECONDS", 0.0)
+    async with two(database_url, 40) as made:
+        await made.says("ready", room=30)
+        mover = Handover(made.pool, made.old, "old", lambda: made.wanted)
+        rooms = {room.story.row.match_id: room for room in made.old.live()}
+        for moved in (MOVING_MAX, 30, 30):
+            await stepped(mover, made)
+            assert await made.owned("old") == 40 - moved
+            while await made.new.take_up_orphans(30 - len(made.new.live())):
+                pass
+            await mover.step()
+            assert (len(made.new.live()), len(made.old.live())) == (moved, 40 - moved)
+        told = [room for room in rooms.values() if room.closed]
+        assert len(told) == 30
+        assert {room.departure.successor for room in told} == {"new:1"}
+        assert not any(room.departure.begun for room in made.old.live())
+        # More room, but nobody wants it any more.
+        await made.says("ready", room=100)
+        made.wanted = False
+        await stepped(mover, made)
+        assert await made.owned("old") == 10
+
+
+async def test_matches_are_left_at_the_pace_of_the_others(database_url: str) -> None:
+    """However many may be on their way: the first at once, the next a while later."""
+    async with two(database_url, 3) as made:
+        await made.says("ready")
+        mover = Handover(made.pool, made.old, "old", lambda: True)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while await made.owned("old"):
+            await stepped(mover, made)
+        assert loop.time() - began >= 2 / handover.PER_SECOND
+
+
+async def test_what_nobody_takes_up_goes_on_where_it_was(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not offered again at once: each time is credit, of which there is not much."""
+    monkeypatch.setattr(handover, "TAKEN_UP_SECONDS", 0.0)
+    async with two(database_url, 1) as made:
+        await made.says("ready")
+        mover = Handover(made.pool, made.old, "old", lambda: True)
+        (before,) = made.old.live()
+        await stepped(mover, made)
+        (room,) = made.old.live()
+        assert room is not before
+        assert (room.fence, before.closed, before.departure.successor) == (3, True, "127.0.0.1:1")
+        assert room._resumed is not None
+        assert room._resumed.incident.kind == "handoff"
+        await stepped(mover, made)
+        assert made.old.live() == [room]
+        assert not room.departure.begun
+        assert await made.owned("old") == 1
+
+
+@pytest.mark.parametrize(
+    ("standing", "seconds", "taken"), [("drained", 60.0, 0), ("leaving", 60.0, 2), ("drained", -1.0, 2)]
+)
+async def test_a_full_process_takes_up_only_what_nobody_else_plays(
+    database_url: str, standing: Standing, seconds: float, taken: int
+) -> None:
+    """A process that goes on keeps its matches; one that ends, or is dead, cannot."""
+    async with two(database_url, 2) as made:
+        await ownership.hand_over(made.pool, "old", [(match_id, 2, 0) for match_id in made.match_ids])
+        await made.says(standing, "old", seconds)
+        assert await made.new.take_up_orphans(0) == taken
+
+
+async def test_a_drained_process_takes_up_what_nobody_else_would_play(database_url: str) -> None:
+    """Matches of one that died: while another is ready they are not its business."""
+    async with two(database_url, 2) as made:
+        await made.says("drained", "old", -1.0)
+        surroundings = made.new._shell
+        custody = Custody(surroundings.lease, made.new, lambda: True)
+        await custody.begin()
+        made.new.in_service = False
+        await made.says("ready", "third")
+        await custody._look()
+        assert len(made.new) == 0
+        await made.says("unready", "third")
+        await custody._look()
+        assert len(made.new) == 2
+
+
+async def test_a_drain_is_obeyed_and_ended(database_url: str) -> None:
+    """Until it is known what is ordered, nothing begins here."""
+    async with two(database_url, 1) as made:
+        told: list[bool] = []
+
+        async def change() -> None:
+            told.append(drain.ordered)
+
+        gauge = made.old._shell.metrics.draining
+        drain = Drain(made.pool, made.old, "old", gauge, change)
+        actions: tuple[Action | None, ...] = (None, "drain", "resume")
+        for action in actions:
+            assert made.old.takes_new is (action == "drain")
+            if action is not None:
+                await processorders.put_order(made.pool, "old", action, "ada", "kernel")
+            await drain.look()
+            assert made.old.takes_new is (action != "drain")
+            assert gauge._value.get() == (action == "drain")
+        assert told == [True, False]
+
+
+async def test_an_offer_is_heard_at_once(database_url: str) -> None:
+    """By whoever listens, on a connection that may be lost."""
+    async with two(database_url, 1) as made:
+        heard = asyncio.Event()
+        listening = asyncio.create_task(ownership.hear_offers(made.pool, heard.set))
+        await heard.wait()  # it listens, and looks what was before
+        heard.clear()
+        await ownership.hand_over(made.pool, "old", [(made.match_ids[0], 2, 0)])
+        async with asyncio.timeout(30):
+            await heard.wait()
+            await made.pool.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%'"
+            )
+            await listening
+
+
+async def test_a_command_for_a_match_that_is_being_left_is_to_be_sent_again(database_url: str) -> None:
+    async with two(database_url, 1) as made:
+        (room,) = made.old.live()
+        room.leave()
+        with pytest.raises(ServiceError) as refused:
+            room.ask(None)  # type: ignore[arg-type]
+        assert refused.value.reason == "TRY_AGAIN"
+        assert isinstance(await made.old.find(made.match_ids[0]), Room)
