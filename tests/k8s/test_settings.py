@@ -227,7 +227,7 @@ def test_the_database_is_that_of_its_cluster(production: Manifests) -> None:
     )
     connections = sum(
         count * (CommonSettings.model_fields["database_pool_size"].default + 2)
-        for count in (addresses.COUNT, 2, 2)  # game, clock, matchmaking
+        for count in (addresses.COUNT, 3, 2)  # game, clock, matchmaking
     )
     assert connections < int(cluster["postgresql"]["parameters"]["max_connections"]) * 0.7
 
