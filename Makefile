@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos long kills bench bench-matchmaking bench-drain bench-rating arena image-rehearsal lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating arena image-rehearsal lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -59,6 +59,9 @@ sim: setup ## many worlds in virtual time with every fault, SEEDS of them; then 
 
 chaos: setup ## break real processes, links and PostgreSQL under running matches, then check everything
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+ops-demo: setup tools ## break four things under load: what status, alerts and ratings say, and that nobody lost on time wrongly
+	@$(BIN)/python -m tests.opsdemo $(OPS_DEMO_ARGS)
 
 long: setup ## outages of real minutes on real processes, at the limits of what is credited and held
 	$(BIN)/python -m pytest -m long -s tests/long

@@ -93,7 +93,7 @@ async def _inflict(made: Rig, load: Load, injection: Injection, done: Campaign) 
     if injection.skip:
         return Seen(injection.kind, injection.target, 0, 0, 0, 0, 0, 0, 0, 0, injection.skip)
     target = await injection.resolve(made)
-    before, said = await _figures(made), len(load.book.said)
+    before, said = await figures(made), len(load.book.said)
     waits = Waits(load)
     await injection.strike(made, target)
     await asyncio.sleep(injection.seconds)
@@ -101,7 +101,7 @@ async def _inflict(made: Rig, load: Load, injection: Injection, done: Campaign) 
     await waits.all_go_on(GO_ON_SECONDS_MAX, after=time.monotonic())
     if waits.missing:
         done.faults.append(f"{injection.kind} {target}: {waits.missing} matches never went on")
-    after = await _figures(made)
+    after = await figures(made)
     return Seen(
         injection.kind,
         target,
@@ -116,7 +116,7 @@ async def _inflict(made: Rig, load: Load, injection: Injection, done: Campaign) 
     )
 
 
-async def _figures(made: Rig) -> tuple[float, int, int]:
+async def figures(made: Rig) -> tuple[float, int, int]:
     """Credits in seconds, voids and forfeits so far."""
     connection = await asyncpg.connect(made.postgres.url, timeout=30)
     try:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,12 +176,18 @@ def _children(pid: int) -> list[int]:
 
 @asynccontextmanager
 async def rig(
-    folder: Path, *, proxied: bool, durable: bool = False, quick: dict[str, str] | None = None
+    folder: Path,
+    *,
+    proxied: bool,
+    durable: bool = False,
+    quick: dict[str, str] | None = None,
+    settings: Mapping[str, Mapping[str, str]] | None = None,
 ) -> AsyncIterator[Rig]:
     """Everything up and ready.
 
     With `proxied`, a bad network is also between players and game processes and in front of PostgreSQL; without, there
-    is one only where a switch is needed; in a network of our own FAR_GAME is behind a real cable, too. `quick` are settings for the game processes that are not the default ones.
+    is one only where a switch is needed; in a network of our own FAR_GAME is behind a real cable, too. `quick` are
+    settings for the game processes that are not the default ones, `settings` those of single processes.
     """
     async with AsyncExitStack() as exits:
         port = free_port()
@@ -196,6 +202,8 @@ async def rig(
             made.stack.prefixes[FAR_GAME] = made.cable.prefix
             made.stack.hosts[FAR_GAME] = cable.FAR
         await _connect(made, proxied=proxied, quick=quick or {})
+        for name, own in (settings or {}).items():
+            made.stack.extra.setdefault(name, {}).update(own)
         await made.stack.start(*CLOCKS, "matchmaking")
         await made.stack.launch("matchmaking-1")
         await made.stack.start(*GAMES)
