@@ -17,8 +17,10 @@ from services.clock.metrics import ClockMetrics
 from services.clock.notices import told_of
 from services.clock.timekeeper import Hangup, Said, Timekeeper
 from services.clock.watchers import Watchers
+from services.common import tracing
 from services.common.errors import malformed, try_again
 from services.common.logs import get_logger
+from services.common.tracing import Kind, NoTracer, TraceContext, Tracer
 from services.wire import clock as wire
 from services.wire import clock_messages as m
 from services.wire.clock_news import Bulletin, News, SessionLost, bulletin_to_pb
@@ -59,7 +61,14 @@ class _Outbox:
 class ClockRpc(ClockServiceServicer):
     """Passes messages between the sessions and the one timekeeper."""
 
-    def __init__(self, keeper: Timekeeper, metrics: ClockMetrics, keeping: Keeping | None = None) -> None:
+    def __init__(
+        self,
+        keeper: Timekeeper,
+        metrics: ClockMetrics,
+        keeping: Keeping | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._tracer = tracer or NoTracer()
         self._keeper = keeper
         self._keeping = keeping
         self._metrics = metrics
@@ -157,8 +166,19 @@ class ClockRpc(ClockServiceServicer):
                         pending=len(message.pending),
                     )
                 self._metrics.heard(message, now)
-                self._publish(self._keeper.handle(name, message, now))
+                if isinstance(message, m.Arrival) and message.trace is not None:
+                    self._judge_traced(name, message, message.trace, now)
+                else:
+                    self._publish(self._keeper.handle(name, message, now))
             self._alarm.rearm()
+
+    def _judge_traced(self, name: str, arrival: m.Arrival, trace: TraceContext, now: int) -> None:
+        span = self._tracer.begin("verdict", trace, Kind.CONSUMER, match_id=arrival.key.match_id)
+        with tracing.within(span.context):
+            said = self._keeper.handle(name, arrival, now)
+            self._publish(said)
+        told = [type(message).__name__ for to, message in said if to == name]
+        span.end(turn=arrival.key.decision_no, told=" ".join(told))
 
     def _publish(self, said: Said) -> None:
         now = time.monotonic_ns()

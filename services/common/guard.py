@@ -16,19 +16,25 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common import errors
+from services.common import errors, tracing
 from services.common.auth import Identity, TokenVerifier, set_caller
 from services.common.errors import ServiceError, SlowReaderError, malformed
 from services.common.logs import get_logger
 from services.common.metrics import CallMetrics, RpcMetrics
+from services.common.tracing import Kind, NoTracer, Span, Tracer
 from services.storage.pool import TRANSIENT
 
 OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
+UNTRACED_PREFIXES = ("/spectacularbid.internal.clock.", "/spectacularbid.internal.placement.")
+"""Streams that last as long as their processes, and are about everybody: what they carry may name traces."""
 OPERATOR_ROLE = "operator"
 """What `roles` of a token must contain for the calls of operators."""
 
 SLOW_SECONDS = 1.0
 """The reader of a stream that does not take a message for so long does not keep up."""
+
+_OUR_FAULT = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN))
+_NO_TRACER = NoTracer()
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[[Any, Context], Any]
@@ -135,7 +141,14 @@ async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
 class Guard(grpc.aio.ServerInterceptor):
     """Wraps every handler of one server."""
 
-    def __init__(self, gate: Gate, metrics: RpcMetrics, slow_seconds: float = SLOW_SECONDS) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        metrics: RpcMetrics,
+        slow_seconds: float = SLOW_SECONDS,
+        tracer: Tracer = _NO_TRACER,
+    ) -> None:
+        self._tracer = tracer
         self._gate = gate
         self._metrics = metrics
         self._slow_seconds = slow_seconds
@@ -223,6 +236,7 @@ class Guard(grpc.aio.ServerInterceptor):
         metrics.started.inc()
         began = time.perf_counter()
         code = grpc.StatusCode.OK
+        span = self._enter_trace(method, context)
         try:
             identity = self._gate(method, _bearer(context))
             if identity is not None:
@@ -254,4 +268,14 @@ class Guard(grpc.aio.ServerInterceptor):
         finally:
             metrics.handled[code].inc()
             metrics.seconds.observe(time.perf_counter() - began)
+            span.end(failed=code in _OUR_FAULT, code=code.name)
             self.running.discard(task)
+
+    def _enter_trace(self, method: str, context: Context) -> Span:
+        """What the call does belongs to the trace that its caller names, or to one that begins here."""
+        if method.startswith(UNTRACED_PREFIXES):
+            return _NO_TRACER.begin(method, None)
+        parent = tracing.from_metadata(context.invocation_metadata())
+        span = self._tracer.begin(method.removeprefix("/"), parent, Kind.SERVER)
+        tracing.enter(span.context)
+        return span

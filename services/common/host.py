@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 
-from services.common import logs, tls
+from services.common import logs, tls, tracing
 from services.common.auth import TokenVerifier
 from services.common.channels import Connect, plain
 from services.common.files import keep_looking
@@ -48,6 +48,8 @@ DRAIN_GRACES = 2
 matches, and for others to take them up."""
 DRAIN_SECONDS_MORE = 3.0
 """For what else it has to say, and to store."""
+LAST_TRACES_SECONDS = 2.0
+"""How long a leaving process tries to send the traces it still has."""
 LEAVE_SECONDS_MAX = 5.0
 """How long a process that has stopped may take to close what it has open, before it is gone anyway."""
 CALL_GRACES = 2
@@ -103,6 +105,10 @@ class Host:
         self._drains: list[Callable[[], Awaitable[None]]] = []
         self._asking: asyncio.Task[bool] | None = None
         version = importlib.metadata.version("spectacular-bid")
+        try:
+            self.tracer = tracing.open_tracer(settings.tracing_endpoint, name)
+        except tracing.TracingUnavailableError as error:
+            raise SettingsError(f"{variable('tracing_endpoint')}: {error}") from None
         self._readiness_metrics = ReadinessMetrics(self.registry, version)
         self._loop_metrics = LoopMetrics(self.registry)
         PoolMetrics(self.registry, pool)
@@ -167,7 +173,7 @@ class Host:
     def _server(
         self, gate: Gate, listen: str, bytes_max: int, certificates: tls.Certificates | None
     ) -> tuple[grpc.aio.Server, str]:
-        guard = Guard(gate, self._rpc_metrics)
+        guard = Guard(gate, self._rpc_metrics, tracer=self.tracer)
         settings = self.settings
         timeout_ms = int(settings.keepalive_timeout_seconds * 1000)
         options = [
@@ -261,6 +267,8 @@ class Host:
                 self._asking.cancel()
             files.cancel()
             await self._stop_servers()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self.tracer.close), LAST_TRACES_SECONDS)
             await health_server.stop(None)
             stalls.cancel()
             page.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import re
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -151,7 +151,7 @@ def within(context: TraceContext | None) -> Iterator[None]:
         _here.reset(token)
 
 
-def from_metadata(metadata: Sequence[tuple[str, str | bytes]] | None) -> TraceContext | None:
+def from_metadata(metadata: Iterable[tuple[str, Any]] | None) -> TraceContext | None:
     """The trace that a caller names, if one does."""
     for key, value in metadata or ():
         if key == HEADER and isinstance(value, str):

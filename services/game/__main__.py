@@ -9,7 +9,6 @@ from services.common import logs
 from services.common.collector import Collector
 from services.common.host import Host, run_service
 from services.common.settings import load
-from services.common.tracing import NoTracer
 from services.game.clock_client import ClockLink
 from services.game.course import Courses
 from services.game.custody import Custody
@@ -62,7 +61,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         gaps = Gaps(livetime, incarnation, policy.version)
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
-        courses = Courses(metrics.commands, NoTracer())
+        courses = Courses(metrics.commands, host.tracer)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
             placement = PlacementLink(
@@ -73,6 +72,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                 rooms,
                 lambda: lease.fresh and clock.attached and rooms.in_service and not host.stopping.is_set(),
                 connect=host.connect,
+                tracer=host.tracer,
             )
             host.register(
                 server,

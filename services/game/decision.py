@@ -104,7 +104,15 @@ class OpenDecision:
     def arrival(self, asked: Asked, effect: Effect) -> Arrival:
         """A legal command of the deciding seat, as the clock is told."""
         heard = asked.heard
-        return Arrival(self.key, asked.request_id, heard.mark_ns, heard.raw_ns, heard.gap_total_ns, effect)
+        return Arrival(
+            key=self.key,
+            command_id=asked.request_id,
+            arrive_ns=heard.mark_ns,
+            read_raw_ns=heard.raw_ns,
+            gap_total_ns=heard.gap_total_ns,
+            effect=effect,
+            trace=asked.course.trace,
+        )
 
     def cost(self, arrival: Arrival) -> Charge:
         """What a command in time costs, worked out here: the clock must come to the same."""

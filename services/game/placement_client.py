@@ -8,8 +8,10 @@ from typing import Final
 
 import grpc
 
+from services.common import tracing
 from services.common.channels import Connect, plain
 from services.common.logs import get_logger
+from services.common.tracing import Kind, NoTracer, TraceContext, Tracer
 from services.game.incarnation import Incarnation
 from services.game.rooms import Rooms
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as pb
@@ -42,7 +44,9 @@ class PlacementLink:
         rooms: Rooms,
         accepting: Callable[[], bool],
         connect: Connect = plain,
+        tracer: Tracer | None = None,
     ) -> None:
+        self._tracer = tracer or NoTracer()
         self._connect = connect
         self._address = address
         self._secret = secret
@@ -112,11 +116,20 @@ class PlacementLink:
                 yield said
 
     async def _place(self, place: pb.Place) -> None:
+        parent = TraceContext.parse(place.traceparent)
+        span = self._tracer.begin("place", parent, Kind.CONSUMER, match_id=place.match_id)
+        with tracing.within(span.context):
+            loaded = await self._load(place)
+        span.end(failed=not loaded)
+
+    async def _load(self, place: pb.Place) -> bool:
+        """Loads a match and says so; False when it could not be loaded."""
         try:
             room = await self._rooms.open(place.match_id, place.fence)
         except Exception:  # noqa: BLE001 - one match that cannot be loaded must not end the others
             # The match stays ours: whoever asks for it has it loaded again, and so does the next registration.
             get_logger().exception("placement_failed", match_id=place.match_id)
-            return
+            return False
         if room is not None:
             self._out.put_nowait(pb.RegisterRequest(placed=pb.Placed(match_id=place.match_id)))
+        return room is not None

@@ -77,6 +77,7 @@ class Matchmaking:
             metrics.seeks,
             period_seconds=settings.wave_period_seconds,
             patience_seconds=settings.placed_patience_seconds,
+            tracer=host.tracer,
         )
         self._moving = Moving(host.pool, self._engines, metrics.placement)
         self._lobby = Lobby(

@@ -10,12 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from services.common import tracing
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
+from services.common.tracing import TraceContext
 from services.matchmaking.metrics import PlacementMetrics
 from services.matchmaking.seekers import Matched
 from services.storage.seeks import LiveMatch
-from services.wire.matchmaking import Hello, Load, Placed
+from services.wire.matchmaking import Hello, Load, Placed, Placement
 
 PLACING_SECONDS_MAX: Final = 60.0
 """A match that is not confirmed by then does not count as load any more: it is over, or its process will not say."""
@@ -30,6 +32,8 @@ class _Placing:
     since: float
     placed: asyncio.Future[str | None]
     """Done with the address at which it is played, where known."""
+    trace: TraceContext | None
+    """What it was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Engine:
         """Matches that will be its own if their transactions are committed."""
         self.closed: ServiceError | None = None
         """Why the registration has ended."""
-        self._places: list[tuple[str, int]] = []
+        self._places: list[Placement] = []
         self._wake = asyncio.Event()
 
     @contextmanager
@@ -64,9 +68,9 @@ class Engine:
         finally:
             self.in_the_making -= 1
 
-    def send(self, match_id: str, fence: int) -> None:
+    def send(self, placement: Placement) -> None:
         """Queue a match for it to load."""
-        self._places.append((match_id, fence))
+        self._places.append(placement)
         self._wake.set()
 
     def close(self, why: ServiceError) -> None:
@@ -74,8 +78,8 @@ class Engine:
         self.closed = self.closed or why
         self._wake.set()
 
-    async def places(self) -> AsyncIterator[tuple[str, int]]:
-        """Matches to load, with their fences, until the registration ends."""
+    async def places(self) -> AsyncIterator[Placement]:
+        """Matches to load until the registration ends."""
         while True:
             places, self._places = self._places, []
             for place in places:
@@ -115,7 +119,7 @@ class Engines:
         # A fresh process loads by itself what it owns. One that only lost the stream may have missed these.
         for match_id, placing in self._placing.items():
             if placing.engine_id == hello.engine_id:
-                engine.send(match_id, placing.fence)
+                engine.send(Placement(match_id, placing.fence, placing.trace))
         get_logger().info(
             "game_process_registered",
             engine_id=hello.engine_id,
@@ -192,14 +196,21 @@ class Engines:
 
     def place(self, engine_id: str, match_id: str, fence: int) -> None:
         """Tell the owner of a match to load it. Should it be gone, it loads the match when it is back."""
-        self._place(engine_id, match_id, fence, asyncio.get_running_loop().create_future())
+        self._place(engine_id, match_id, fence, asyncio.get_running_loop().create_future(), tracing.here())
 
-    def _place(self, engine_id: str, match_id: str, fence: int, placed: asyncio.Future[str | None]) -> None:
-        self._placing[match_id] = _Placing(engine_id, fence, time.monotonic(), placed)
+    def _place(
+        self,
+        engine_id: str,
+        match_id: str,
+        fence: int,
+        placed: asyncio.Future[str | None],
+        trace: TraceContext | None,
+    ) -> None:
+        self._placing[match_id] = _Placing(engine_id, fence, time.monotonic(), placed, trace)
         self._unconfirmed[engine_id] += 1
         engine = self._engines.get(engine_id)
         if engine is not None:
-            engine.send(match_id, fence)
+            engine.send(Placement(match_id, fence, trace))
         else:
             self._gone.setdefault(engine_id, time.monotonic())
 
@@ -225,7 +236,7 @@ class Engines:
         """Another process owns a match that was being placed: tell that one to load it."""
         placing = self._forget(match_id)
         if placing is not None:
-            self._place(engine_id, match_id, fence, placing.placed)
+            self._place(engine_id, match_id, fence, placing.placed, placing.trace)
 
     def settled(self, match_id: str, address: str | None) -> None:
         """Another process has taken a match up that was being placed; it is played at `address`, where known."""

@@ -223,8 +223,8 @@ class PlacementRpc(PlacementServiceServicer):
         reader = asyncio.create_task(self._read(engine, request_iterator))
         try:
             yield wire.welcome_to_pb()
-            async for match_id, fence in engine.places():
-                yield wire.place_to_pb(match_id, fence)
+            async for placement in engine.places():
+                yield wire.place_to_pb(placement)
             if engine.closed is not None:
                 raise engine.closed
         finally:

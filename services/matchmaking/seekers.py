@@ -12,6 +12,7 @@ from uuid import UUID
 import grpc
 
 from matchmaker.ticket import Ticket
+from services.common import tracing
 from services.common.errors import ServiceError
 from services.storage.matches import PlayerRow
 from services.storage.noshows import Cooling
@@ -97,6 +98,8 @@ class Seeker:
         self.ticket = ticket
         self.shown = shown
         """Shown rating; 0 without a rated match."""
+        self.trace = tracing.here()
+        """The trace of the call that asked for it."""
         self.ending: ServiceError | None = None
         """Somebody is about to end the seek in the database, for this reason. It is not paired any more; a match that
         was on its way may still come first."""

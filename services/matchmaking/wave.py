@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 from matchmaker.pairing import pair
+from services.common import tracing
 from services.common.errors import try_again
 from services.common.logs import get_logger
+from services.common.tracing import Tracer
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.pools import Pools
@@ -59,6 +61,7 @@ class Wave:
         *,
         period_seconds: float,
         patience_seconds: float,
+        tracer: Tracer,
     ) -> None:
         self._pool = pool
         self._seekers = seekers
@@ -68,6 +71,7 @@ class Wave:
         self._metrics = metrics
         self._period = period_seconds
         self._patience = patience_seconds
+        self._tracer = tracer
         self._wake = asyncio.Event()
         self._telling = Tasks()
         self._making = asyncio.Lock()
@@ -147,12 +151,22 @@ class Wave:
 
     async def _make(self, one: Seeker, other: Seeker, engine: Engine) -> None:
         north, south = (one, other) if secrets.randbits(1) else (other, one)
-        places = (Place(north.player.player_id, north.seek_id), Place(south.player.player_id, south.seek_id))
         match_id = str(uuid.uuid4())
+        traces = [seeker.trace for seeker in (north, south) if seeker.trace is not None]
+        parent = traces[0] if traces else None
+        span = self._tracer.begin("make match", parent, links=traces[1:], match_id=match_id)
+        try:
+            with tracing.within(span.context):
+                await self._create(match_id, north, south, engine)
+        finally:
+            span.end()
+
+    async def _create(self, match_id: str, north: Seeker, south: Seeker, engine: Engine) -> None:
+        places = (Place(north.player.player_id, north.seek_id), Place(south.player.player_id, south.seek_id))
         engine_id = engine.hello.engine_id
         try:
             async with self._pool.acquire() as connection:
-                made = await seeks.create_match(connection, match_id, one.pool, *places, engine_id)
+                made = await seeks.create_match(connection, match_id, north.pool, *places, engine_id)
         except TRANSIENT as error:
             self._metrics.lost_races.labels("trouble").inc()
             get_logger().warning("match_not_made", match_id=match_id, error=type(error).__name__)
@@ -163,7 +177,7 @@ class Wave:
             case Created():
                 self._made(match_id, north, south, engine)
             case NotCreated(gone, busy):
-                for seeker in (one, other):
+                for seeker in (north, south):
                     if seeker.player.player_id in gone | busy:
                         why = "gone" if seeker.player.player_id in gone else "busy"
                         self._metrics.lost_races.labels(why).inc()

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from engine.clock import Effect
 from engine.seats import Seat
+from services.common.tracing import TraceContext
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
 
@@ -131,6 +132,7 @@ def _arrival_to_pb(message: m.Arrival) -> pb.Arrival:
         read_raw_ns=message.read_raw_ns,
         gap_total_ns=message.gap_total_ns,
         effect=EFFECT_TO_PB[message.effect],
+        traceparent=str(message.trace or ""),
     )
 
 
@@ -147,6 +149,7 @@ def _arrival_from_pb(message: pb.Arrival) -> m.Arrival:
         read_raw_ns=message.read_raw_ns,
         gap_total_ns=_not_negative("arrival.gap_total_ns", message.gap_total_ns),
         effect=effect,
+        trace=TraceContext.parse(message.traceparent) if message.traceparent else None,
     )
 
 

@@ -6,12 +6,13 @@ with an instant of another. Both ends use these values; `services.wire.clock` pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from engine.clock import RESUME_FLOOR, SECOND, Effect
 from engine.seats import Seat
+from services.common.tracing import TraceContext
 
 
 class OpenCause(StrEnum):
@@ -126,6 +127,8 @@ class Arrival:
     read_raw_ns: int
     gap_total_ns: int
     effect: Effect
+    trace: TraceContext | None = field(default=None, compare=False)
+    """The trace it belongs to. Nothing is judged by it."""
 
 
 @dataclass(frozen=True, slots=True)

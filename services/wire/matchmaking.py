@@ -11,6 +11,7 @@ from engine.seats import Seat
 from matchmaker.estimate import Estimate
 from services.common.auth import PLAYER_ID
 from services.common.errors import malformed
+from services.common.tracing import TraceContext
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
 from services.wire.tables import SEAT
@@ -39,6 +40,16 @@ class Hello:
     incarnation: str
     address: str
     capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A match to be loaded by a game process."""
+
+    match_id: str
+    fence: int
+    trace: TraceContext | None
+    """Of the seek it was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,10 @@ def welcome_to_pb() -> placement_pb.RegisterResponse:
     return placement_pb.RegisterResponse(welcome=placement_pb.Welcome())
 
 
-def place_to_pb(match_id: str, fence: int) -> placement_pb.RegisterResponse:
+def place_to_pb(placement: Placement) -> placement_pb.RegisterResponse:
     """A match to load."""
-    return placement_pb.RegisterResponse(place=placement_pb.Place(match_id=match_id, fence=fence))
+    return placement_pb.RegisterResponse(
+        place=placement_pb.Place(
+            match_id=placement.match_id, fence=placement.fence, traceparent=str(placement.trace or "")
+        )
+    )
