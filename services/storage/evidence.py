@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from services.storage.matchlog import read_log
 from services.storage.pool import Connection
 
 
@@ -75,6 +76,9 @@ class TimeFacts:
     outcome: OutcomeRow | None
 
 
+_TIMED: Final = tuple(field.name for field in fields(TimedRow))
+
+
 async def get_time_facts(connection: Connection, match_id: str) -> TimeFacts | None:
     """Everything about one match's time, from one snapshot of the database; None for an unknown match."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -90,14 +94,7 @@ async def read_time_facts(connection: Connection, match_id: str) -> TimeFacts | 
     )
     if match is None:
         return None
-    log = await connection.fetch(
-        """
-        select revision, fence, at, events, seat, request_id, turn, start_ns, arrive_ns, timeline_id, carried_ns,
-               elapsed_ns, consumed_ns, charge_ns, bank_after_ns, credited_ns, clock_id, policy_version
-        from match_log where match_id = $1 order by revision
-        """,
-        key,
-    )
+    log = await read_log(connection, match_id, _TIMED)
     touches = await connection.fetch(
         """
         select i.incident_id, i.kind, i.noticed_by, i.began_at, i.ended_at, i.reason, m.effect, m.credited_ns

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
+from services.storage.matchlog import read_log
 from services.storage.pool import Connection, Pool
 
 
@@ -220,16 +221,12 @@ async def get_match(connection: Connection | Pool, match_id: str) -> MatchRow | 
     )
 
 
+_LOG: Final = tuple(field.name for field in fields(LogRow))
+
+
 async def get_log(connection: Connection | Pool, match_id: str) -> list[LogRow]:
-    """The whole log of a match, in order."""
-    rows = await connection.fetch(
-        """
-        select revision, first_sequence, last_sequence, events, request_id, request_hash, credited_ns, at
-        from match_log where match_id = $1 order by revision
-        """,
-        uuid.UUID(match_id),
-    )
-    return [LogRow(*row.values()) for row in rows]
+    """The whole log of a match, in order; wherever it is kept by now."""
+    return [LogRow(**row) for row in await read_log(connection, match_id, _LOG)]
 
 
 async def list_matches(

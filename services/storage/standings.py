@@ -13,6 +13,7 @@ import asyncpg
 from matchmaker.rating import NEW, Rating
 from services.storage.ladder import RESTS_ON, Decision, decision_of
 from services.storage.matches import PlayerRow
+from services.storage.matchlog import LENGTH_OF, LENGTHS
 from services.storage.pool import Connection
 
 
@@ -190,18 +191,12 @@ async def results(
         select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
                n.player_id as n_id, n.name as n_name, n.bot as n_bot,
                s.player_id as s_id, s.name as s_name, s.bot as s_bot,
-               l.rounds, l.turns, greatest(o.ended_at - l.dealt_at, interval '0') as played,
-               d.*, {RESTS_ON}
+               {LENGTH_OF}, d.*, {RESTS_ON}
         from match m
         join match_outcome o using (match_id)
         join player n on n.player_id = m.north
         join player s on s.player_id = m.south
-        cross join lateral (
-            select count(*) filter (where events @> '[{{"type": "round_dealt"}}]') as rounds,
-                   min(at) filter (where events @> '[{{"type": "round_dealt"}}]') as dealt_at,
-                   coalesce(max(turn), 0) as turns
-            from match_log g where g.match_id = o.match_id
-        ) l
+        {LENGTHS}
         left join rating_decision d on d.match_id = m.match_id
         left join rating_ruling k on k.ruling_id = d.ruling_id
         where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
@@ -224,8 +219,12 @@ async def results(
             ended_at=row["ended_at"],
             north_balance=row["north_balance"],
             south_balance=row["south_balance"],
-            length=Length(row["played"] or timedelta(), row["rounds"], row["turns"]),
+            length=Length(_played(row["dealt_at"], row["ended_at"]), row["rounds"], row["turns"]),
             decision=None if row["reason"] is None else decision_of(row),
         )
         for row in rows
     ]
+
+
+def _played(dealt_at: datetime | None, ended_at: datetime) -> timedelta:
+    return max(timedelta(), ended_at - dealt_at) if dealt_at else timedelta()

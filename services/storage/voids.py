@@ -9,6 +9,7 @@ from typing import Final
 
 from services.common.auth import CANARY_PREFIX
 from services.storage.incidents import NEAR_SECONDS, NOTABLE_SECONDS
+from services.storage.matchlog import CREDITS
 from services.storage.pool import Connection
 
 
@@ -74,8 +75,7 @@ _PLAYERS: Final = f"""
     select match_id, 'south', south, cause, detail, near and winner = 'north' from played
 ), credit as (
     select l.match_id, l.seat, sum(l.credited_ns) as credited_ns
-    from match_log l join played p on p.match_id = l.match_id
-    where l.credited_ns > 0
+    from ({CREDITS}) l join played p on p.match_id = l.match_id
     group by l.match_id, l.seat
 )
 select p.player_id, p.name, count(*) as matches,
