@@ -97,6 +97,32 @@ async def test_a_match_that_a_player_asks_for_first_is_resumed_all_the_same(
         await rooms.suspend()
 
 
+async def test_live_matches_are_counted_by_what_they_wait_for(database_url: str) -> None:
+    """When somebody looks, whatever way a match has come here; one that a fault of ours stopped is in no phase."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        surroundings = shell(pool, "new")
+        live = surroundings.metrics.live
+
+        def counts() -> dict[str, float]:
+            (family,) = live.collect()
+            return {sample.labels["phase"]: sample.value for sample in family.samples if sample.value}
+
+        match_ids = await orphans(pool, 3)
+        rooms = Rooms(pool, surroundings, tasks, 0)
+        assert counts() == {}
+        assert await rooms.take_up_orphans() == 3
+        assert counts() == {"awaiting_start": 3}
+        stopped = await rooms.find(match_ids[0])
+        assert isinstance(stopped, Room)
+        stopped.held = stopped.closed = True
+        assert counts() == {"awaiting_start": 2, "held": 1}
+        await rooms.suspend()
+        assert counts() == {}
+
+
 async def test_nobody_opens_a_match_under_the_fence_of_before_a_suspension(database_url: str) -> None:
     """The clock remembers the old room: another one under the same fence would contradict it and void the match."""
     async with (

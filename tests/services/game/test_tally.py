@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.clock import SECOND
+from engine.outcome import Cause
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
@@ -109,3 +110,16 @@ def test_what_a_process_notices_of_itself_is_told_once_each() -> None:
     gaps.clock_lost(0, 2 * SECOND, 1, 0)
     gaps.commit_stalled(2.0, ["m"])
     assert told == [Kind.CLOCK_LOST, Kind.COMMIT_STALLED]
+
+
+def test_a_match_is_finished_once_by_its_cause_and_by_whether_it_is_rated() -> None:
+    counted = Counted()
+    counted.stores()
+    for cause in Cause:
+        assert counted.shows("matches_finished", outcome=cause.value, rated="true") == 0
+        counted.stores(cause.value, "gap_too_long" if cause is Cause.VOID else "", rated=True)
+        assert counted.shows("matches_finished", outcome=cause.value, rated="true") == 1
+        assert counted.shows("matches_finished", outcome=cause.value, rated="false") == 0
+    counted.stores("resignation", rated=False)
+    assert counted.shows("matches_finished", outcome="resignation", rated="false") == 1
+    assert counted.shows("matches_finished", outcome="resignation", rated="true") == 1
