@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS_MAX: Final = 15.0
 """Silence after which a stream is taken for dead."""
+HOP_SECONDS: Final = 1.0
+"""A stream that is led to another process goes there at once, but not from one to the next without end."""
 RECONNECT_PATIENCE_SECONDS: Final = 300.0
 """How long a match is attached again without a word of the service before UnreachableError."""
 
@@ -216,13 +218,15 @@ class MatchStream:
     async def _stay_attached(self) -> None:
         backoff = Backoff()
         self._heard = time.monotonic()
+        led_at = -HOP_SECONDS
         failures = 0
         while True:
             heard = self._heard
             asked: float | None = None
+            led = False
             problem: Exception = _BrokenError("the stream ended before the match")
             try:
-                await self._attachment(backoff)
+                led = await self._attachment(backoff)
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc(error)
                 if not (self._over or failure.retryable or self._moved(failure)):
@@ -237,15 +241,18 @@ class MatchStream:
                 return
             if time.monotonic() - self._heard > self._patience_seconds:
                 raise UnreachableError(f"match {self.match_id} cannot be reached: {problem}") from problem
-            await asyncio.sleep(backoff.next_seconds(asked))
+            if led and time.monotonic() - led_at >= HOP_SECONDS:
+                led_at = time.monotonic()  # somebody waits for us there
+            else:
+                await asyncio.sleep(backoff.next_seconds(asked))
             failures = failures + 1 if isinstance(problem, CallError) and self._heard == heard else 0
             # A process that hangs takes connections and says nothing: silence was long enough a failure.
             if failures > 1 or isinstance(problem, TimeoutError):
                 await self._look_for_it()
             self.reattached += 1
 
-    async def _attachment(self, backoff: Backoff) -> None:
-        """One stream from its beginning to its end."""
+    async def _attachment(self, backoff: Backoff) -> bool:
+        """One stream from its beginning to its end. Whether it has led to another address."""
         service = self._connections.at(self._address)
         try:
             async with asyncio.timeout(self._heartbeat_seconds_max):
@@ -254,14 +261,14 @@ class MatchStream:
                 async with asyncio.timeout(self._heartbeat_seconds_max):
                     message = await self._line.read()
                 if message is None:
-                    return
+                    return False
                 self._heard = time.monotonic()
                 self.attached = True
                 backoff.reset()
                 self._receive(message)
                 if message.HasField("reconnect"):
-                    self._address = message.reconnect.address or self._address
-                    return
+                    before, self._address = self._address, message.reconnect.address or self._address
+                    return self._address != before
         except TimeoutError:
             # The connection may be long dead without a word: do not wait for it to find out.
             self._connections.renew(self._address, service)
