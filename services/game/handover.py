@@ -95,8 +95,6 @@ class Handover:
         now = asyncio.get_running_loop().time()
         if self._room <= 0 or len(self._moving) >= MOVING_MAX or now < max(self._next_at, self._paused_until):
             return False
-        if self._rooms.draining or not self._wanted():
-            return False
         self._room -= 1
         self._next_at = now + 1 / PER_SECOND
         self._moving[room] = None
