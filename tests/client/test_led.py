@@ -6,8 +6,14 @@ import pytest
 
 from client import MatchStream
 from client.connection import Backoff, Connections
+from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.client.scripted import Scripted, serving
-from tests.client.test_match import LAST, MATCH_ID, events, led_to, says, snapshot
+from tests.client.test_match import LAST, MATCH_ID, events, says, snapshot
+
+
+def led_to(address: str) -> pb.WatchResponse:
+    """The last word of a process that knows where the match goes on."""
+    return pb.WatchResponse(reconnect=pb.Reconnect(address=address))
 
 
 @pytest.mark.parametrize("hops", [1, 3])

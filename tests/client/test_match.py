@@ -170,16 +170,12 @@ async def test_heartbeats_keep_a_quiet_stream() -> None:
     assert stream.reattached == 0
 
 
-def led_to(address: str) -> pb.WatchResponse:
-    """The last word of a process that knows where the match goes on."""
-    return pb.WatchResponse(reconnect=pb.Reconnect(address=address))
-
-
 @both_transports
 async def test_reconnect_leads_to_the_address_it_names(transport: Transport) -> None:
     second = Scripted(says(events(4, LAST)))
     async with serving(second) as elsewhere:
-        _, heard = await follow(Scripted(says(snapshot(), events(1, 3), led_to(elsewhere))), transport)
+        moved = pb.WatchResponse(reconnect=pb.Reconnect(address=elsewhere))
+        _, heard = await follow(Scripted(says(snapshot(), events(1, 3), moved)), transport)
     assert heard == list(range(1, LAST + 1))
     assert [join.resume_after for join in second.joins] == [3]
 
