@@ -245,6 +245,10 @@ class Guard(grpc.aio.ServerInterceptor):
         except asyncio.CancelledError:
             code = grpc.StatusCode.CANCELLED
             raise
+        except grpc.aio.InternalError:
+            # The caller has gone while a message waited for room: that is no fault of anybody.
+            code = grpc.StatusCode.CANCELLED
+            raise asyncio.CancelledError from None
         except ServiceError as error:
             code = error.code
             if metrics.slow is not None and isinstance(error, SlowReaderError):

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from structlog.testing import capture_logs
 
 from services.common.auth import Identity
 from services.common.errors import SlowReaderError, malformed
@@ -185,6 +186,31 @@ async def test_a_reader_that_does_not_read_is_counted_once_for_the_message_it_do
         call.cancel()
         await made.desk.closed.wait()
         assert made.ours("slow_consumers_total", "Watch") == 1
+
+
+async def test_a_reader_that_goes_away_while_a_message_waits_for_it_is_no_fault() -> None:
+    """It has cancelled the call, whatever was on its way to it."""
+    with capture_logs() as said:
+        await _leave_a_message_behind()
+    assert [line for line in said if line["event"] == "call_failed"] == []
+
+
+async def _leave_a_message_behind() -> None:
+    async with counted() as made:
+        call = made.stub.Watch(pb.WatchRequest(resume_after=1_000_000))
+        await call.read()
+
+        async def stuck() -> bool:
+            return made.ours("slow_consumers_total", "Watch") == 1
+
+        async def handled() -> bool:
+            return made.standard("handling_seconds_count", "server_stream", "Watch") == 1
+
+        await eventually(stuck)
+        call.cancel()
+        await eventually(handled)
+        assert made.standard("handled_total", "server_stream", "Watch", grpc_code="CANCELLED") == 1
+        assert made.standard("handled_total", "server_stream", "Watch", grpc_code="INTERNAL") == 0
 
 
 async def test_a_stream_that_is_ended_because_it_is_behind_is_counted() -> None:
