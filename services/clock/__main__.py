@@ -38,7 +38,7 @@ async def main() -> None:
         keeping = Keeping(incidents, keeper.clock_id, keeper.policy.version)
         rpc = ClockRpc(keeper, metrics, keeping, host.tracer)
         server = await host.internal_server()
-        host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME, ["Govern", "Watch"])
+        host.register(server, add_ClockServiceServicer_to_server, rpc, SERVICE_NAME)
         host.on_drain(rpc.drain)
         storing = asyncio.create_task(incidents.run(host.pool), name="incidents")
         try:

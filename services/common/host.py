@@ -206,7 +206,6 @@ class Host:
         add: Callable[[Any, grpc.aio.Server], None],
         servicer: Any,
         service_name: str,
-        methods: list[str],  # noqa: ARG002 - they are read from the service itself
     ) -> None:
         """Adds a servicer, and all metrics of its methods at zero."""
         add(servicer, server)

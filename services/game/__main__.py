@@ -33,7 +33,6 @@ from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2_grpc
 
 SERVICE = "spectacularbid.match.v1.MatchService"
-METHODS = ["Submit", "Watch", "Play", "GetMatch", "ListMyMatches", "GetRecord", "CreateMatch"]
 
 
 async def serve(settings: GameSettings, livetime: LiveTime) -> None:
@@ -79,7 +78,6 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                 match_service_pb2_grpc.add_MatchServiceServicer_to_server,
                 MatchServicer(rooms, host.pool, livetime, mass_loss, settings, incarnation, courses),
                 SERVICE,
-                METHODS,
             )
             host.add_readiness("lease", lambda: lease.fresh)
             host.add_readiness("clock", lambda: clock.attached)

@@ -19,7 +19,7 @@ from engine.record import record_lines
 from engine.refusal import Refusal
 from engine.seats import Seat
 from services.common.auth import Identity, caller
-from services.common.errors import ServiceError, limit_reached, malformed, try_again
+from services.common.errors import ServiceError, SlowReaderError, limit_reached, malformed, try_again
 from services.common.guard import Context
 from services.game.asked import Asked, repeated
 from services.game.course import Course, Courses
@@ -202,7 +202,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             course = self._course(submit, identity, heard)
             with course.told():
                 if conversation.full:
-                    raise limit_reached("the answers of this stream are not read")
+                    raise SlowReaderError("the answers of this stream are not read", 1.0)
                 if not self._keeps_pace(identity):
                     raise _too_fast()
                 try:

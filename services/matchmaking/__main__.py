@@ -33,7 +33,6 @@ from services.matchmaking.waits import Waits
 from services.matchmaking.wave import PARALLEL, Wave
 from spectacularbid.identity.v1.guest_service_pb2_grpc import add_GuestServiceServicer_to_server
 from spectacularbid.identity.v1.player_service_pb2_grpc import add_PlayerServiceServicer_to_server
-from spectacularbid.internal.operations.v1 import operations_service_pb2
 from spectacularbid.internal.operations.v1.operations_service_pb2_grpc import (
     add_OperationsServiceServicer_to_server,
 )
@@ -47,8 +46,7 @@ from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import (
 from spectacularbid.rules.v1.rules_service_pb2_grpc import add_RulesServiceServicer_to_server
 
 GUEST_SERVICE = "spectacularbid.identity.v1.GuestService"
-OPERATIONS = operations_service_pb2.DESCRIPTOR.services_by_name["OperationsService"]
-OPERATIONS_SERVICE = OPERATIONS.full_name
+OPERATIONS_SERVICE = "spectacularbid.internal.operations.v1.OperationsService"
 RULES_SERVICE = "spectacularbid.rules.v1.RulesService"
 OPEN_METHODS = frozenset({f"/{GUEST_SERVICE}/CreateGuest", f"/{RULES_SERVICE}/GetRules"})
 """What may be called without a token."""
@@ -139,23 +137,20 @@ class Matchmaking:
             add_MatchmakingServiceServicer_to_server,
             MatchmakingRpc(self._lobby, self._seekers, self._pools, self._waits, host.pool, settings),
             "spectacularbid.matchmaking.v1.MatchmakingService",
-            ["Seek", "CancelSeek", "LocateMatch"],
         )
         host.register(
             public,
             add_LadderServiceServicer_to_server,
             LadderRpc(host.pool),
             "spectacularbid.ladder.v1.LadderService",
-            ["GetLeaderboard", "GetNeighbourhood", "GetPlayer", "ListMatches", "GetRatingDecision"],
         )
         host.register(
             public,
             add_PlayerServiceServicer_to_server,
             PlayerRpc(host.pool),
             "spectacularbid.identity.v1.PlayerService",
-            ["Register", "GetProfile"],
         )
-        host.register(public, add_RulesServiceServicer_to_server, RulesRpc(), RULES_SERVICE, ["GetRules"])
+        host.register(public, add_RulesServiceServicer_to_server, RulesRpc(), RULES_SERVICE)
         if settings.guest_key_file is not None:
             try:
                 issuer = TokenIssuer(settings.guest_key_file, settings.token_issuer, settings.token_audience)
@@ -166,7 +161,6 @@ class Matchmaking:
                 add_GuestServiceServicer_to_server,
                 GuestRpc(host.pool, issuer),
                 GUEST_SERVICE,
-                ["CreateGuest"],
             )
         internal = await host.internal_server(operators=f"/{OPERATIONS_SERVICE}/")
         host.register(
@@ -182,14 +176,12 @@ class Matchmaking:
                 Results(host.pool, self._lobby),
             ),
             OPERATIONS_SERVICE,
-            [method.name for method in OPERATIONS.methods],
         )
         host.register(
             internal,
             add_PlacementServiceServicer_to_server,
             PlacementRpc(self._engines, self._lobby),
             "spectacularbid.internal.placement.v1.PlacementService",
-            ["Register"],
         )
 
 
