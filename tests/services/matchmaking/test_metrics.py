@@ -1,10 +1,12 @@
-"""Who waits longest, as the page of metrics shows it."""
+"""Who waits longest, and how late ratings are, as the page of metrics shows it."""
 
 from __future__ import annotations
 
 import threading
 import uuid
 
+import asyncpg
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from matchmaker.ticket import SECOND, Ticket
@@ -13,6 +15,8 @@ from services.matchmaking.seekers import Seeker, Seekers, cancelled
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
 from tests.services.game.test_link_metrics import restless_threads
+from tests.services.matchmaking.house import House
+from tests.services.matchmaking.test_ladder import ended_match, worker
 
 NOW = 100 * SECOND
 SEEKS = 500
@@ -80,3 +84,38 @@ def test_the_page_is_read_while_seeks_come_and_go() -> None:
                 seekers.remove(one)
         thread.join()
     assert errors == []
+
+
+NO_DECISION = """
+create function no_decision() returns trigger language plpgsql as
+$$ begin raise exception 'not now' using errcode = 'lock_not_available'; end $$;
+create trigger no_decision before insert on rating_decision for each row execute function no_decision();
+"""
+
+
+async def test_a_decision_is_late_by_what_has_passed_since_the_end_of_its_match(house: House) -> None:
+    """While decisions fail the oldest match grows older; afterwards none waits."""
+    decide, registry = worker(house)
+
+    def shown(series: str) -> float:
+        value = registry.get_sample_value(f"spectacular_bid_rating_{series}")
+        assert value is not None
+        return value
+
+    older, newer = await ended_match(house, "ann", "ben"), await ended_match(house, "carl", "dora")
+    for match_id, seconds in ((older, 90), (newer, 60)):
+        await house.pool.execute(
+            "update match_outcome set ended_at = ended_at - $2 * interval '1 second' where match_id = $1",
+            uuid.UUID(match_id),
+            float(seconds),
+        )
+    await house.pool.execute(NO_DECISION)
+    with pytest.raises(asyncpg.LockNotAvailableError):
+        await decide.look()
+    assert shown("oldest_undecided_seconds") >= 90
+    assert shown("delay_seconds_count") == 0
+    await house.pool.execute("drop trigger no_decision on rating_decision")
+    await decide.look()
+    assert shown("oldest_undecided_seconds") == 0
+    assert shown("delay_seconds_count") == 2
+    assert shown("delay_seconds_sum") >= 150
