@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 _LEASH = "services.local.leash"
+_LISTENING = b'"event": "listening"'
 _LOG_LINES = 15
 _LOG_BYTES = 16 * 1024
 
@@ -71,9 +73,14 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
                 await self._process.wait()
 
-    def logged(self, text: bytes) -> bool:
-        """Whether its log has this text."""
-        return self.log_path is not None and text in self.log_path.read_bytes()
+    def listening_on(self, what: str = "metrics") -> str:
+        """The address of one of its ports, as it has logged it; empty before that."""
+        if self.log_path is None:
+            return ""
+        for line in self.log_path.read_bytes().splitlines():
+            if _LISTENING in line:
+                return str(json.loads(line)[what])
+        return ""
 
 
 def tail(path: Path, lines: int = _LOG_LINES) -> str:

@@ -26,7 +26,6 @@ DEFAULT_PORTS = {
     "matchmaking metrics": 7610,
     "game metrics": 7611,
     "clock metrics": 7612,
-    "canary metrics": 7613,
 }
 
 

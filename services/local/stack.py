@@ -30,7 +30,6 @@ T = TypeVar("T")
 PREFIX = "SPECTACULAR_BID_"
 
 _SERVICES = ("clock", "matchmaking", "game")
-_LISTENING = b'"event": "listening"'
 _START_ATTEMPTS_MAX = 3
 _READY_SECONDS_MAX = 60.0
 _STOP_GRACE_SECONDS = 10.0
@@ -191,7 +190,7 @@ class Stack:
 
     async def _until_listening(self, child: Child) -> None:
         """It says so itself: on its port somebody else might answer."""
-        while not child.logged(_LISTENING):  # noqa: ASYNC110  a file sets no event
+        while not child.listening_on():  # noqa: ASYNC110  a file sets no event
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _service_environment(self) -> dict[str, dict[str, str]]:
@@ -267,18 +266,19 @@ class Stack:
             "CANARY_SERVER": self.address("matchmaking"),
             "CANARY_GAME": self.address("game"),
             "CANARY_TOKENS_FILE": str(self.places.canary_tokens.absolute()),
-            "METRICS_LISTEN": self.address("canary metrics"),
+            # Any free port: the others were chosen some time ago.
+            "METRICS_LISTEN": f"{HOST}:0",
         }
         env = os.environ | {f"{PREFIX}{key}": value for key, value in own.items()}
         canary = await self._start_child("canary", "services.canary", env=env)
         del self._services["canary"]
         self._bots.append(canary)
         await self.during(self._until_listening(canary))
-        self._write_serving("canary")
+        self._write_serving(f"canary={canary.listening_on('metrics')}")
 
     def _write_serving(self, *more: str) -> None:
         """For the commands of operators. It has the password of the database: for our user's eyes only."""
-        targets = [f"{name}={self.address(f'{name} metrics')}" for name in (*_SERVICES, *more)]
+        targets = [*(f"{name}={self.address(f'{name} metrics')}" for name in _SERVICES), *more]
         operations = self.address("matchmaking, internal")
         self.places.write_serving(
             {"metrics": targets, "database_url": self._database_url, "operations": operations}

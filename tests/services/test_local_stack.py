@@ -268,3 +268,13 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> Non
             identities = tmp_path / "spectacular-bid" / "identities.json"
             assert identities.stat().st_mode & 0o777 == 0o600
             assert f"127.0.0.1:{found[1]}" in json.loads(identities.read_text("utf-8"))
+            # The canary has played, and all is well.
+            until("the canary has played", lambda: "canary_played" in (kept / "logs/canary.log").read_text())
+            command = [sys.executable, "-m", "services.ops", "status", "--folder", str(kept)]
+            said = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert said.returncode == 0, said.stdout
+            assert all(role in said.stdout for role in ("matchmaking", "game", "clock", "canary"))
+            assert (kept / "serving.json").stat().st_mode & 0o777 == 0o600
+            running.process.send_signal(signal.SIGINT)
+            assert running.wait() == 0
+    assert not (kept / "serving.json").exists()
