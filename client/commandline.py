@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from client import identities
+from client.credentials import CredentialsError, from_environment
 from client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -45,14 +46,20 @@ def with_client(
     async def run() -> None:
         file = state or identities.default_file()
         client = await identities.connect(
-            file, server, name, game_address=game or None, patience_seconds=_PATIENCE_SECONDS
+            file,
+            server,
+            name,
+            game_address=game or None,
+            credentials=credentials,
+            patience_seconds=_PATIENCE_SECONDS,
         )
         async with client:
             await work(client)
 
     try:
+        credentials = from_environment()
         asyncio.run(run())
-    except ClientError as error:
+    except (ClientError, CredentialsError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
     except (KeyboardInterrupt, EOFError):

@@ -8,11 +8,14 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from client.connection import PATIENCE_SECONDS
 from client.errors import CallError
 from client.session import Client, Identity, new_guest
+
+if TYPE_CHECKING:
+    import grpc
 
 # A token that is about to expire would do so in the middle of a match.
 _SPARE_SECONDS: Final = 24 * 3600
@@ -57,6 +60,7 @@ async def connect(
     *,
     game_address: str | None = None,
     kept_as: str | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Client:
     """A client for the guest kept in `file`, or for a new one when the service does not know that any more.
@@ -66,10 +70,20 @@ async def connect(
 
     `kept_as` stands for the service in the file where its address may change; by default the address does.
     """
+
+    def guest(identity: Identity) -> Client:
+        return Client(
+            server,
+            identity.token,
+            game_address=game_address,
+            credentials=credentials,
+            patience_seconds=patience_seconds,
+        )
+
     key = kept_as or server
     identity = read(file, key)
     if identity is not None:
-        client = _client(server, identity, game_address, patience_seconds)
+        client = guest(identity)
         try:
             named = (await client.profile()).registered
         except CallError as error:
@@ -78,9 +92,9 @@ async def connect(
                 raise
         else:
             return client if named else await _named(client, name)
-    identity = await new_guest(server, patience_seconds=patience_seconds)
+    identity = await new_guest(server, credentials=credentials, patience_seconds=patience_seconds)
     write(file, key, identity)
-    return await _named(_client(server, identity, game_address, patience_seconds), name)
+    return await _named(guest(identity), name)
 
 
 async def _named(client: Client, name: str) -> Client:
@@ -91,7 +105,3 @@ async def _named(client: Client, name: str) -> Client:
             await client.close()
             raise
     return client
-
-
-def _client(server: str, identity: Identity, game_address: str | None, patience_seconds: float) -> Client:
-    return Client(server, identity.token, game_address=game_address, patience_seconds=patience_seconds)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from client.credentials import CA_VARIABLE, TLS_VARIABLE
 from client.look import drawn, settings
 
 if TYPE_CHECKING:
@@ -21,9 +22,20 @@ def start(
     context: typer.Context,
     server: Annotated[str, typer.Option(help="As after a command: here for all that the menu starts.")] = "",
     game: Annotated[str, typer.Option(help="The same.")] = "",
+    *,
+    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS: SPECTACULAR_BID_TLS=1.")] = False,
+    ca: Annotated[
+        str,
+        typer.Option(help="Trust these certificates, a file, instead of the system's: SPECTACULAR_BID_CA."),
+    ] = "",
 ) -> None:
     """Spectacular Bid: play, watch, look at the ladder, step through matches, read the rules. Without a command: a menu."""
-    for variable, given in (("SPECTACULAR_BID_SERVER", server), ("SPECTACULAR_BID_GAME", game)):
+    for variable, given in (
+        ("SPECTACULAR_BID_SERVER", server),
+        ("SPECTACULAR_BID_GAME", game),
+        (TLS_VARIABLE, "1" if tls else ""),
+        (CA_VARIABLE, ca),
+    ):
         if given:
             # Commands read their options after this; what is typed behind a command still goes before it.
             os.environ[variable] = given

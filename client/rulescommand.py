@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from client.commandline import SERVER, Server
+from client.credentials import from_environment
 from client.look import Plain, drawn
 from client.rules import Help, ask
 from client.rulespage import page
@@ -38,13 +39,14 @@ def rules(
     """The rules of the game, in English, Hindi or Japanese. Needs no account, and stops no clock."""
     wanted = language or language_of(os.environ)
     try:
+        credentials = from_environment()
         if drawn(plain=plain) and not part:
             # Only here: who wants plain text need not load the screens.
             from client.terminal.app import rules_app
 
             rules_app(server, wanted).run()
             return
-        found = asyncio.run(ask(server, wanted))
+        found = asyncio.run(ask(server, wanted, credentials))
         console = Console(highlight=False, soft_wrap=True)
         lines = page(found.book, part, width=console.width)
     except ValueError as error:

@@ -17,6 +17,7 @@ from client.bots.exhibition import exhibition
 from client.bots.house import House
 from client.bots.levels import LEVELS
 from client.bots.sitting import THINK_SECONDS, Thinker
+from client.credentials import CredentialsError, from_environment
 from client.errors import CallError, ClientError
 from client.session import Client
 
@@ -28,6 +29,7 @@ THINK_VARIABLE = "SPECTACULAR_BID_BOT_THINK_SECONDS"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
+# TLS is asked for in the environment, as by the other commands.
 Server = Annotated[str, typer.Option(help="host:port of matchmaking and ladder.")]
 Game = Annotated[str | None, typer.Option(help="host:port of a game process; by default as --server.")]
 
@@ -45,12 +47,17 @@ def play_match(
         # The folder belongs to one stack, whose ports may change.
         file = state / f"{name.lower()}.json"
         try:
-            return await identities.connect(file, server, name, game_address=game, kept_as="this stack")
+            return await connect(file, name)
         except CallError as error:
             if error.reason not in ("NAME_TAKEN", "NAME_CONFUSABLE"):
                 raise
         # Another folder's bot has the name: this one plays without.
-        return await identities.connect(file, server, "", game_address=game, kept_as="this stack")
+        return await connect(file, "")
+
+    async def connect(file: Path, name: str) -> Client:
+        return await identities.connect(
+            file, server, name, game_address=game, kept_as="this stack", credentials=from_environment()
+        )
 
     async def run() -> bool:
         async with await bot("Amber") as one, await bot("Basil") as other:
@@ -79,7 +86,7 @@ def house(
         raise typer.Exit(2) from None
 
     async def one(name: str, token: str, thinker: Thinker) -> None:
-        async with Client(server, token, game_address=game) as client:
+        async with Client(server, token, game_address=game, credentials=from_environment()) as client:
             await House(client, LEVELS[name], thinker, lambda text: print(text, flush=True)).run()
 
     async def run() -> bool:
@@ -111,7 +118,7 @@ async def _guarded(work: Coroutine[Any, Any, bool]) -> bool:
     ok = False
     try:
         ok = await work
-    except* ClientError as group:
+    except* (ClientError, CredentialsError) as group:
         for error in _each(group):
             print(f"error: {error}", file=sys.stderr)
     return ok

@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from client.credentials import from_environment
 from client.rules import ask, own
 from client.rulespage import page
 from client.terminal.once import OnceScreen
@@ -62,7 +63,7 @@ class RulesScreen(OnceScreen[str]):
         self.run_worker(self._ask(language), exclusive=True)
 
     async def _ask(self, language: str) -> None:
-        found = await ask(self._server, language)
+        found = await ask(self._server, language, from_environment())
         if found.fault or found.book.version == self.help_shown.book.version:
             return
         self.help_shown = found
