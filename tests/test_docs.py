@@ -66,6 +66,7 @@ PAGES = (
     BOTS,
     "docs/records.md",
     "docs/terminal.md",
+    "docs/runbook.md",
     "k8s/README.md",
 )
 PROTOS = ROOT / "protos" / "spectacularbid"
