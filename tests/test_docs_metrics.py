@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import importlib.metadata
 import re
+import socket
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +22,10 @@ from tests.test_docs import API, OPERATIONS, TIME, Rows, code, name, table
 Labels = frozenset[tuple[str, str]]
 TYPES = {"": "unary", "server stream": "server_stream", "bidirectional stream": "bidi_stream"}
 OF_A_CALL = ("grpc_type", "grpc_service", "grpc_method")
-CANARY_HAS = ("process_", "spectacular_bid_ready", "spectacular_bid_build_info", "spectacular_bid_canary_")
+CANARY_HAS = (
+    *("process_", "spectacular_bid_ready", "spectacular_bid_build_info", "spectacular_bid_process_info"),
+    "spectacular_bid_canary_",
+)
 """What the canary's series begin with: nobody calls it, and it has no conditions."""
 ALIVE = ("process_", "grpc_server_")
 """What counts as soon as a process runs."""
@@ -181,5 +185,9 @@ def _values(service: str, title: str, label: str) -> set[str]:
         }
     if cell == "the release":
         values = {importlib.metadata.version("spectacular-bid")}
+    if cell == "what the process is":
+        values = {service}
+    if cell == "what the process is called":
+        values = {"game" if service == "game" else socket.gethostname()}
     assert values, f"{label} of {title}: {cell}"
     return values

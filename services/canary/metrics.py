@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from services.common.metrics import name_process
 
 BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -33,6 +36,7 @@ class CanaryMetrics:
         Gauge("spectacular_bid_ready", "Always 1.", registry=registry).set(1)
         build = Gauge("spectacular_bid_build_info", "Always 1.", ["version"], registry=registry)
         build.labels(version).set(1)
+        name_process(registry, "canary", socket.gethostname())
         self._runs = Counter(
             "spectacular_bid_canary_runs", "Matches of the canary, by result.", ["result"], registry=registry
         )

@@ -31,6 +31,7 @@ from services.common.metrics import (
     PoolMetrics,
     ReadinessMetrics,
     RpcMetrics,
+    name_process,
 )
 from services.common.redaction import clean
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
@@ -110,6 +111,7 @@ class Host:
         except tracing.TracingUnavailableError as error:
             raise SettingsError(f"{variable('tracing_endpoint')}: {error}") from None
         self._readiness_metrics = ReadinessMetrics(self.registry, version)
+        name_process(self.registry, name, settings.process_name)
         self._loop_metrics = LoopMetrics(self.registry)
         PoolMetrics(self.registry, pool)
         ProcessCollector(registry=self.registry)

@@ -104,6 +104,17 @@ class RpcMetrics:
             )
 
 
+def name_process(registry: CollectorRegistry, service: str, process: str) -> None:
+    """Says on the page which process shows it: where several have one address, only it knows."""
+    info = Gauge(
+        "spectacular_bid_process_info",
+        "Always 1: which process this is.",
+        ["service", "process"],
+        registry=registry,
+    )
+    info.labels(service, process).set(1)
+
+
 class ReadinessMetrics:
     """Whether a process is ready, what for, and of which release it is."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -171,6 +172,11 @@ class CommonSettings(TlsSettings):
         if value not in ("debug", "info", "warning", "error"):
             raise ValueError("must be debug, info, warning or error")
         return value
+
+    @property
+    def process_name(self) -> str:
+        """What this process is called where several do the same: that of its pod, in a cluster."""
+        return socket.gethostname()
 
     def faults(self) -> Iterator[str]:
         """See above; in production also everything that is for development only."""

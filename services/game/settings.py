@@ -49,6 +49,11 @@ class GameSettings(CommonSettings):
     linger_seconds: Annotated[float, Field(ge=0, le=3600)] = 60.0
     """How long a finished match stays in memory."""
 
+    @property
+    def process_name(self) -> str:
+        """As leases, incidents and orders call it."""
+        return self.engine_id
+
     @field_validator("clock_address", "matchmaking_address", "public_address")
     @classmethod
     def _host_port(cls, value: str) -> str:
