@@ -45,6 +45,10 @@ FACES = {
 }
 
 
+OF_ONE_MATCH = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|[0-9a-f]{32}|[0-6]\|[0-6]")
+"""Ids of matches, requests and incarnations, and tiles."""
+
+
 async def address(made: Stack, process: str, face: str) -> str:
     """Where a process listens."""
     return str((await made.processes[process].event("listening"))[face])
@@ -67,6 +71,13 @@ async def page(made: Stack, process: str) -> str:
         return text
 
     return await asyncio.to_thread(read, f"http://{await made.metrics_address(process)}/metrics")
+
+
+async def holds(made: Stack, process: str, condition: str) -> float:
+    """Whether a condition of readiness holds, as the metrics of a process say."""
+    line = rf'^spectacular_bid_readiness_condition{{condition="{condition}"}} (\S+)$'
+    (value,) = re.findall(line, await page(made, process), re.MULTILINE)
+    return float(value)
 
 
 def series(text: str) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
@@ -137,6 +148,7 @@ async def test_series_are_closed_whatever_players_do(shared: Stack) -> None:
         assert series(before[name]) == series(after[name])
     values = {value for text in after.values() for _, pairs in series(text) for _, value in pairs}
     assert not {value for value in values for player in players if player.player_id in value}
+    assert not {value for value in values if OF_ONE_MATCH.search(value)}
     created = (
         'grpc_server_handled_total{grpc_code="OK",grpc_method="CreateMatch",'
         'grpc_service="spectacularbid.match.v1.MatchService",grpc_type="unary"}'
@@ -177,8 +189,11 @@ async def test_readiness_follows_the_database_and_liveness_does_not(behind: Behi
     await eventually(lambda: all_are(NOT_SERVING))
     for process, face in faces.items():
         assert await health(behind.stack, process, "", face) == SERVING
+        assert await holds(behind.stack, process, "database") == 0
     behind.proxy.heal()
     await eventually(lambda: all_are(SERVING))
+    for process in faces:
+        assert await holds(behind.stack, process, "database") == 1
     players = BySeat(*await behind.stack.players(2))
     assert await behind.stack.create(players)
 
