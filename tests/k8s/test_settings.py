@@ -102,15 +102,19 @@ def test_a_process_of_production_accepts_its_settings(
 ) -> None:
     settings, given = loaded(production, role, tmp_path, monkeypatch)
     assert getattr(settings, "env") is Environment.PRODUCTION  # noqa: B009 - not every class has it
+    only_what_it_knows(production, role, given)
+
+
+def only_what_it_knows(manifests: Manifests, role: str, given: dict[str, str]) -> None:
+    """Each variable is a setting of the role, and each file one that a volume has."""
     known = {PREFIX + name.upper() for name in SETTINGS[role].model_fields}
     common = {PREFIX + name.upper() for kind in SETTINGS.values() for name in kind.model_fields}
-    for name in given:
+    for name, value in given.items():
         if name.startswith(PREFIX):
             # The common map is for all; what stands in a role's own manifest must be the role's.
-            assert name in (common if name in shared(production) else known), f"{role} has no setting {name}"
+            assert name in (common if name in shared(manifests) else known), f"{role} has no setting {name}"
         else:
             assert name in {"DATABASE_USER", "DATABASE_PASSWORD", "DATABASE_OPTIONS"}
-    for name, value in given.items():
         if name.endswith("_FILE"):
             assert Path(value).is_file(), f"{role}: {name} names a file that no volume has"
 
@@ -119,8 +123,9 @@ def test_a_process_of_production_accepts_its_settings(
 def test_a_process_of_development_accepts_its_settings(
     development: Manifests, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, _ = loaded(development, role, tmp_path, monkeypatch)
+    settings, given = loaded(development, role, tmp_path, monkeypatch)
     assert getattr(settings, "env") is Environment.DEVELOPMENT  # noqa: B009
+    only_what_it_knows(development, role, given)
 
 
 def shared(manifests: Manifests) -> dict[str, str]:
