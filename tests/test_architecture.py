@@ -131,6 +131,12 @@ def test_what_services_share_knows_no_service(inner: str) -> None:
     assert faults(f"services/{inner}", *services, "services.local", "client", "tests") == []
 
 
+def test_the_canary_reaches_the_service_as_players_do() -> None:
+    """Through the client library: what it measures is what players feel, and it has no other way in."""
+    inner = [f"services.{other}" for other in (*SERVICES, "wire", "storage", "local", "ops")]
+    assert faults("services/canary", *inner, "tests", "asyncpg") == []
+
+
 def test_the_client_library_knows_no_service() -> None:
     assert faults("client", "services", "matchmaker", "tests") == []
 
