@@ -26,7 +26,10 @@ from client.errors import from_rpc
 from client.session import MatchHandle
 from engine.command import Command, Resign
 from engine.outcome import Cause
+from services.common import channels
+from services.common.channels import Options
 from services.common.settings import PREFIX
+from services.ops.watch import Screen, follow_clock
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as mm_pb
@@ -267,8 +270,8 @@ async def test_envoy_runs_by_what_the_manifests_say(front: Front) -> None:
 
 
 async def test_players_meet_and_play_a_rated_match(front: Front) -> None:
-    """Seek, the address of the owner, both kinds of streams, the ladder."""
-    ann, ben = await front.client("ann"), await front.client("ben")
+    """Seek, the address of the owner, both kinds of streams, the record. The one front door is all one must know."""
+    ann, ben = await front.client("ann", MATCHMAKING), await front.client("ben")
     mine, theirs = await asyncio.gather(ann.seek(), ben.seek())
     assert mine.match_id == theirs.match_id
     assert mine.address in [f"{game}.play.example.org:443" for game in GAMES]
@@ -368,6 +371,17 @@ async def test_in_production_the_internal_port_is_for_certificates_and_describes
         assert await raw(channel, REFLECTION).code() is grpc.StatusCode.UNIMPLEMENTED
     shown = await ops(made, "game", "list", env=front.secure.operator_env())
     assert all(game in shown for game in GAMES)
+    said = asyncio.Queue[str]()
+
+    def connect(address: str, options: Options) -> grpc.aio.Channel:
+        return channels.secure(address, options, certificate)
+
+    watching = asyncio.create_task(
+        follow_clock(made.address("clock"), front.secure.secret, connect, Screen(said.put_nowait))
+    )
+    async with asyncio.timeout(SECONDS_MAX):
+        assert "game processes 2" in await said.get()
+    watching.cancel()
 
 
 async def test_certificates_and_keys_of_tokens_are_replaced_while_all_play_on(front: Front) -> None:

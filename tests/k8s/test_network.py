@@ -127,17 +127,19 @@ def test_nobody_reaches_everywhere(production: Manifests) -> None:
 # The way in
 
 
-def routes(manifests: Manifests) -> dict[str, tuple[str, set[str], list[Pod]]]:
-    """Each host name with its listener, the gRPC services it takes, and the pods it leads to."""
-    found = {}
+def routes(manifests: Manifests) -> dict[str, list[tuple[str, set[str], list[Pod]]]]:
+    """Each host name with its ways: the listener, the gRPC services it takes, and the pods it leads to."""
+    found: dict[str, list[tuple[str, set[str], list[Pod]]]] = {}
     for route in manifests.of("GRPCRoute").values():
-        (parent,), (host,), (rule,) = (route["spec"][name] for name in ("parentRefs", "hostnames", "rules"))
-        (backend,) = rule["backendRefs"]
-        ports = {port["port"] for port in manifests.of("Service")[backend["name"]]["spec"]["ports"]}
+        (parent,), (host,) = (route["spec"][name] for name in ("parentRefs", "hostnames"))
         assert parent["name"] == "play"
-        assert backend["port"] in ports
-        services = {match["method"]["service"] for match in rule["matches"]}
-        found[host] = parent["sectionName"], services, manifests.behind(backend["name"])
+        for rule in route["spec"]["rules"]:
+            (backend,) = rule["backendRefs"]
+            ports = {port["port"] for port in manifests.of("Service")[backend["name"]]["spec"]["ports"]}
+            assert backend["port"] in ports
+            services = {match["method"]["service"] for match in rule["matches"]}
+            way = parent["sectionName"], services, manifests.behind(backend["name"])
+            found.setdefault(host, []).append(way)
     return found
 
 
@@ -151,10 +153,11 @@ def test_every_public_service_has_a_way_in_and_no_other(production: Manifests) -
     }
     public = {name for name in services if ".internal." not in name}
     # Production refuses to have guests.
-    assert {name for _, found, _ in routes(production).values() for name in found} == public - {
+    ways = [(host, *way) for host, ways in routes(production).items() for way in ways]
+    assert {name for _, _, found, _ in ways for name in found} == public - {
         "spectacularbid.identity.v1.GuestService"
     }
-    for host, (_, found, (pod,)) in routes(production).items():
+    for host, _, found, (pod,) in ways:
         sources = (ROOT / "services" / pod.role / "__main__.py").read_text("utf-8")
         assert [name for name in found if f'"{name}"' not in sources] == [], host
 
@@ -173,7 +176,7 @@ def test_each_game_process_is_reached_at_the_address_it_tells(production: Manife
     found = routes(production)
     for number in range(addresses.COUNT):
         host, _, port = told.replace("game-0", f"game-{number}").rpartition(":")
-        listener, _, pods = found[host]
+        ((listener, _, pods),) = found[host]
         assert [target.role for target in pods] == ["game"]
         assert listeners[listener]["hostname"] == f"*.{domain.partition(':')[0]}"
         assert listeners[listener]["port"] == int(port) == 443
@@ -182,8 +185,9 @@ def test_each_game_process_is_reached_at_the_address_it_tells(production: Manife
         # Unready, it plays on with what it has.
         assert service["publishNotReadyAddresses"]
     canary = production.environment(production.ours()["canary"], SECRETS)
-    for name, role in (("CANARY_SERVER", "matchmaking"), ("CANARY_GAME", "game")):
-        assert [pod.role for pod in found[canary[PREFIX + name].rpartition(":")[0]][2]] == [role]
+    for name, roles in (("CANARY_SERVER", ["matchmaking", "game"]), ("CANARY_GAME", ["game"])):
+        ways = found[canary[PREFIX + name].rpartition(":")[0]]
+        assert [pod.role for _, _, pods in ways for pod in pods] == roles
 
 
 def test_the_addresses_are_those_that_are_made() -> None:

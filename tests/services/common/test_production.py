@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -133,6 +135,18 @@ def test_all_faults_are_named_at_once(environment: Environment) -> None:
         *("TLS_CERT_FILE", "INTERNAL_TLS_CERT_FILE", "TOKEN_ISSUER", "JWKS_FILE"),
         *("INTERNAL_SECRET", "DATABASE_URL", "GUEST_KEY_FILE"),
     }
+
+
+def test_a_process_ends_with_status_1_and_one_line_that_names_it_all(environment: Environment) -> None:
+    environment.set(TLS_CERT_FILE="", TLS_KEY_FILE="", TOKEN_ISSUER="spectacular-bid-local")
+    ended = subprocess.run(
+        [sys.executable, "-m", "services.game"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "cannot start: SPECTACULAR_BID_TLS_CERT_FILE: not set: players would talk in plain text; "
+        "SPECTACULAR_BID_TOKEN_ISSUER: spectacular-bid-local is that of stacks on one machine\n"
+    )
 
 
 def test_the_clock_needs_no_certificate_for_players(environment: Environment) -> None:
