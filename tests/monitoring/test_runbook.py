@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.monitoring import rules
+import pytest
+import typer.main
 
+from services.ops.__main__ import app
+from tests.monitoring import rules
+from tests.monitoring.promql import parse
+from tests.monitoring.test_series import faults
+
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/runbook.md"
-TEXT = (Path(__file__).resolve().parents[2] / PAGE).read_text("utf-8")
+TEXT = (ROOT / PAGE).read_text("utf-8")
 PARTS = ["Players", "First look", "Causes", "Do", "Noise"]
 
 
@@ -64,3 +71,39 @@ def test_the_objectives_are_those_of_the_rules() -> None:
         "6 times",
     ):
         assert words in said
+
+
+def spans() -> list[str]:
+    """What stands between backticks in the text."""
+    return re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL))
+
+
+def test_its_commands_exist() -> None:
+    """At night nobody should have to look for the right one."""
+    commands = {span for span in spans() if span.startswith("python -m services.ops ")}
+    assert len(commands) > 10
+    for span in commands:
+        command = typer.main.get_command(app)
+        words = span.split()[3:]
+        while isinstance(command, typer.core.TyperGroup):
+            assert words[0] in command.commands, span
+            command = command.commands[words.pop(0)]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, span
+
+
+def test_its_queries_find_their_series() -> None:
+    queries = [span for span in spans() if "spectacular_bid_" in span]
+    assert len(queries) > 5
+    assert [fault for query in queries for one in parse(query).selectors for fault in faults(one)] == []
+
+
+@pytest.mark.parametrize(
+    "word", sorted({span for span in spans() if re.fullmatch(r"[a-z]+(_[a-z]+)+", span)})
+)
+def test_its_words_are_those_of_the_other_pages(word: str) -> None:
+    """Events of logs, reasons, kinds of incidents: as they are in the logs and the database."""
+    if word in ("runbook_url", "pg_terminate_backend") or word.startswith("spectacular_bid_"):
+        return
+    pages = "".join((ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("operations", "time"))
+    assert f"`{word}`" in pages
