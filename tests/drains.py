@@ -79,12 +79,15 @@ class Sitting:
     ends: bool = False
     """When set, it ends with the next command."""
     under_way: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a few commands have been accepted."""
+    """Set when a few commands have been accepted, or the match is over."""
     rng: random.Random = field(default_factory=lambda: random.Random(5))
 
     async def play(self) -> None:
         """To the end."""
-        await asyncio.gather(*(self._sit(stream) for stream in self.streams))
+        try:
+            await asyncio.gather(*(self._sit(stream) for stream in self.streams))
+        finally:
+            self.under_way.set()  # nobody waits for what is over
 
     async def _sit(self, stream: Stream) -> None:
         async with stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -165,6 +165,7 @@ class GameProcess(ListeningProcess):
                 owned.append(tasks.create_task(custody.run()))
                 declared = Declarations(self.pool, self.rooms, self.engine_id)
                 owned.append(tasks.create_task(declared.run()))
+                owned += [tasks.create_task(duty) for duty in self.duties()]
                 await self._stopping.wait()
                 await self.rooms.hand_over(DRAIN_SECONDS)
                 await self.lease.end()
@@ -175,6 +176,10 @@ class GameProcess(ListeningProcess):
             self.world.count("process failed")
             self.on_failure()
         self.world.after(0, self.kill)
+
+    def duties(self) -> list[Coroutine[Any, Any, None]]:
+        """What else runs while it serves."""
+        return []
 
     async def _end_when_lost(self) -> None:
         await self.lease.lost.wait()

@@ -104,7 +104,7 @@ class Simulation:
         if old is not None:
             old.kill()
             self._dead.append(old)
-        game = GameProcess(
+        game = self.make_game(
             self.world,
             engine_id,
             bad_kernel(self.world, self.dice),
@@ -115,6 +115,10 @@ class Simulation:
         self.games[engine_id] = game
         game.on_failure = lambda: self.world.after(2 * SECOND, lambda: self._supervise(game))
         game.start(game.main)
+
+    def make_game(self, *given: Any) -> GameProcess:
+        """What a game process is in this world."""
+        return GameProcess(*given)
 
     def _supervise(self, game: GameProcess) -> None:
         if self.games[game.engine_id] is game:

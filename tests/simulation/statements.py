@@ -319,7 +319,7 @@ def since_ns(backend: Backend, tables: Tables, at: datetime) -> list[Row]:
     return [{"ns": (backend.database.wall() - at) // timedelta(microseconds=1) * 1000}]
 
 
-@says("with offered as (")
+@says("with offered as (select *")
 def hand_over(
     backend: Backend,
     tables: Tables,
