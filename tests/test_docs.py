@@ -307,13 +307,11 @@ def test_the_settings_are_those_of_the_service(heading: str, kind: type[Settings
 
 
 def test_the_conditions_of_readiness_are_those_of_the_code() -> None:
-    found = {("database", "every service")}
+    found = set()
     for path, node in sources():
         match node:
-            case ast.Call(
-                func=ast.Attribute(attr="add_readiness"), args=[ast.Constant(value=str(condition)), *_]
-            ):
-                found.add((condition, path.parent.name))
+            case ast.Call(func=ast.Attribute(attr="add_readiness"), args=[ast.Constant(value=str(held)), *_]):
+                found.add((held, WHERE.get(path.parent.name, path.parent.name)))
     assert {(name(condition), where) for condition, where, _ in table(OPERATIONS, "Conditions")} == found
     assert f"`{host.READY}`" in {service for service, _ in table(OPERATIONS, "Health and readiness")}
 
