@@ -47,6 +47,8 @@ class Explanation:
     credits: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     """Everything that does not follow from what is stored. Empty when the match can be justified."""
+    state: Match | None = None
+    """The match after its whole log; None when that cannot be replayed."""
 
 
 def explain(facts: TimeFacts, start: Match) -> Explanation:
@@ -74,6 +76,7 @@ def explain(facts: TimeFacts, start: Match) -> Explanation:
         except Exception as error:  # noqa: BLE001 - whatever an altered log does to the rules
             made.faults.append(f"ruling {row.revision} does not follow from those before it: {error!r}")
             return made
+    made.state = state
     _credits(facts, made)
     if facts.outcome is not None:
         _outcome(facts.outcome, state, facts, made)

@@ -53,7 +53,12 @@ class Audit:
 async def check(connection: Connection) -> Audit:
     """Compare in one snapshot; changes nothing and stops nobody. Raises UnknownModelError."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        return await _Audit(connection).run()
+        return await compare(connection)
+
+
+async def compare(connection: Connection) -> Audit:
+    """The same, in the caller's transaction."""
+    return await _Audit(connection).run()
 
 
 async def repair(connection: Connection, author: str, reason: str, via: Via = "database") -> Audit:
