@@ -105,14 +105,14 @@ def live_matches(processes: Sequence[Seen]) -> dict[str, float]:
 def _processes(processes: Sequence[Seen]) -> Iterator[str]:
     someone_leads = any(map(leads, processes))
     for seen in processes:
-        called = f"{seen.role or 'process'} {seen.name}"
         page = seen.page
         if page is None:
-            yield f"{called} ({seen.address}): {seen.problem}"
+            yield f"{seen.called}: {seen.problem}"
             continue
         if not page.role:
-            yield f"{called} ({seen.address}) is no process of this service"
+            yield f"{seen.called} is no process of this service"
             continue
+        called = f"{page.role} {seen.name}"
         wanted = (stands_by(page) and someone_leads) or is_drained(page)
         if not is_ready(page) and not wanted and page.role != "canary":
             lacks = missing(page)

@@ -85,6 +85,11 @@ class Page:
         return found[0][0].get(label, "") if found else ""
 
     @property
+    def process(self) -> str:
+        """What the process calls itself; empty when it does not say."""
+        return self.label("spectacular_bid_process_info", "process")
+
+    @property
     def role(self) -> str:
         """What kind of process shows this page; empty when it is none of ours."""
         return next((role for role, sign in _SIGNS.items() if sign in self.samples), "")
@@ -102,7 +107,7 @@ class Seen:
     problem: str = ""
     """Why there is no page."""
     told: str = ""
-    """What the network calls it; empty where it has no name but its address."""
+    """What it called itself when it answered last, or what the network calls it; empty where neither is known."""
 
     @property
     def role(self) -> str:
@@ -112,8 +117,13 @@ class Seen:
     @property
     def name(self) -> str:
         """What it calls itself; else what the network calls it, or its address."""
-        own = self.page.label("spectacular_bid_process_info", "process") if self.page else ""
-        return own or self.told or self.address
+        return (self.page.process if self.page else "") or self.told or self.address
+
+    @property
+    def called(self) -> str:
+        """What it is, what it is called, and where: for a sentence."""
+        where = "" if self.name == self.address else f" ({self.address})"
+        return f"{self.role or 'process'} {self.name}{where}"
 
 
 @dataclass
@@ -123,6 +133,8 @@ class Reader:
     patience_seconds: float = PATIENCE_SECONDS
     resolve: Callable[[Target], list[tuple[str, str]]] = field(default_factory=lambda: addresses_of)
     """The addresses behind a target, each with the name that the network has for it."""
+    _names: dict[str, str] = field(default_factory=dict)
+    """What processes called themselves, by address: of one that is gone, it is not forgotten who it was."""
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pages")
     )
@@ -156,9 +168,12 @@ class Reader:
                 text = await loop.run_in_executor(
                     self._threads, _fetch, host, target.port, self.patience_seconds
                 )
-            return Seen(target, address, Page.of(text), told=told)
+            page = Page.of(text)
         except (OSError, TimeoutError, ValueError, http.client.HTTPException) as error:
-            return Seen(target, address, None, _in_words(error), told)
+            return Seen(target, address, None, _in_words(error), self._names.get(address, told))
+        if page.process:
+            self._names[address] = page.process
+        return Seen(target, address, page, told=told)
 
 
 def addresses_of(target: Target) -> list[tuple[str, str]]:

@@ -97,7 +97,13 @@ DECLARED = Incident("i-1", Kind.OPERATOR, "operator/ada", NOW, None, "v1", reaso
 @pytest.mark.parametrize(
     ("look", "words"),
     [
-        (with_process(gone("game")), "game 10.0.0.9:7610 (10.0.0.9:7610): connection refused"),
+        (
+            replace(
+                WELL, processes=(*WELL.processes, Seen(target_of("10.0.0.3:80"), "10.0.0.3:80", Page({})))
+            ),
+            "process 10.0.0.3:80 is no process of this service",
+        ),
+        (with_process(gone("game")), "game 10.0.0.9:7610: connection refused"),
         (with_process(gone("clock")), "no clock process answers"),
         (with_process(process("game", ready=False, missing=("lease",))), "game game is not ready: lease"),
         (with_process(process("game", "spectacular_bid_game_clock_attached 0")), "has no clock"),
@@ -148,7 +154,7 @@ def test_what_is_wrong_is_said_first(look: Look, words: str) -> None:
         (
             with_process(
                 process(
-                    "game", "spectacular_bid_draining 1", ready=False, missing=("drained",), name="game-7"
+                    "game", "spectacular_bid_draining 1", ready=False, missing=("in_service",), name="game-7"
                 )
             ),
             "game game-7 is drained by an operator",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from services.common.metrics import MetricsPage
+from services.common.metrics import MetricsPage, name_process
 from services.ops.pages import Reader, Target, addresses_of, target_of
 
 
@@ -50,6 +50,19 @@ async def test_a_name_that_stands_for_several_addresses_is_several_processes(add
     assert other.role == "game"
     # An address has no other name than what answers there says itself.
     assert literal.name == address
+
+
+async def test_it_is_not_forgotten_who_it_was_that_is_gone() -> None:
+    registry = CollectorRegistry()
+    name_process(registry, "game", "game-7")
+    page = MetricsPage("127.0.0.1:0", registry)
+    targets = [target_of(f"game={page.address}")]
+    with Reader() as reader:
+        (there,) = await reader.read(targets)
+        page.close()
+        (gone,) = await reader.read(targets)
+    assert (there.name, gone.name, gone.page) == ("game-7", "game-7", None)
+    assert gone.called == f"game game-7 ({page.address})"
 
 
 async def test_who_does_not_answer_is_there_all_the_same() -> None:
