@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 
 import asyncpg
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from matchmaker.ticket import SECOND, Ticket
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.seekers import Seeker, Seekers, cancelled
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
-from tests.services.game.test_link_metrics import restless_threads
+from tests.restless import read_while
 from tests.services.matchmaking.house import House
 from tests.services.matchmaking.test_ladder import ended_match, worker
 
 NOW = 100 * SECOND
 SEEKS = 500
-SCRAPES = 200
 
 
 def seeker(player_id: str, pool: PoolName = "rated", *, since: int = 0) -> Seeker:
@@ -59,31 +57,17 @@ def test_the_page_is_read_while_seeks_come_and_go() -> None:
     """It is read by a thread of its own."""
     seekers = Seekers()
     registry = shown(seekers)
-    errors: list[BaseException] = []
-    done = threading.Event()
+    coming = [seeker(f"sometimes-{number}") for number in range(SEEKS)]
 
-    def scrape() -> None:
-        try:
-            for _ in range(SCRAPES):
-                generate_latest(registry)
-        except BaseException as error:  # noqa: BLE001 - it is the test's, not this thread's
-            errors.append(error)
-        finally:
-            done.set()
+    def come_and_go() -> None:
+        for one in coming:
+            seekers.add(one)
+        for one in coming:
+            seekers.remove(one)
 
     for number in range(SEEKS):
         seekers.add(seeker(f"always-{number}"))
-    coming = [seeker(f"sometimes-{number}") for number in range(SEEKS)]
-    with restless_threads():
-        thread = threading.Thread(target=scrape)
-        thread.start()
-        while not done.is_set():
-            for one in coming:
-                seekers.add(one)
-            for one in coming:
-                seekers.remove(one)
-        thread.join()
-    assert errors == []
+    assert read_while(come_and_go, registry, times=200) == []
 
 
 NO_DECISION = """
