@@ -60,7 +60,8 @@ CALL_GRACES = 2
 def drain_seconds_max(settings: CommonSettings) -> float:
     """How long a process may take from SIGTERM to its end: whoever kills it must wait longer."""
     graces = DRAIN_GRACES + CALL_GRACES
-    return graces * settings.drain_grace_seconds + DRAIN_SECONDS_MORE + LEAVE_SECONDS_MAX
+    more = DRAIN_SECONDS_MORE + LAST_TRACES_SECONDS + LEAVE_SECONDS_MAX
+    return graces * settings.drain_grace_seconds + more
 
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [

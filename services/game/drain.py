@@ -51,7 +51,11 @@ class Drain:
         if ordered != self.ordered:
             self.ordered, self._emptied = ordered, False
             self._gauge.set(ordered)
-            get_logger().info("drain_ordered" if ordered else "drain_ended", matches=len(self._rooms.live()))
+            matches = len(self._rooms.live())
+            if ordered:
+                get_logger().info("drain_ordered", matches=matches)
+            else:
+                get_logger().info("drain_ended", matches=matches)
             await self._on_change()
         if self.ordered and not self._emptied and not self._rooms.live():
             self._emptied = True
