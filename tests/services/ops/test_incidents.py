@@ -107,6 +107,10 @@ async def test_one_is_shown_with_what_it_did_and_what_was_decided(
     assert (late["cause"], late["decision"], late["evidence_kind"]) == ("time", "held", "timeout")
     assert late["rulings"] == ["hold by service/ladder: switch 3 was down"]
     (listed,) = await told(database_url)
+    note = declared(open_=True, effect="note", scope="matches", matches=[str(other.match_id)])
+    await put_incidents(connection, [note])
+    (named,) = (await told(database_url, note.incident_id))["matches"]
+    assert (named["match_id"], named["effect"], named["rulings"]) == (str(other.match_id), "", [])
     assert listed["matches"] == {"void": 1, "credited": 1, "held": 1}
 
     text = await ops(database_url, incident.incident_id)
