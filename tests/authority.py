@@ -9,11 +9,15 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+
+Key = ec.EllipticCurvePrivateKey | Ed25519PrivateKey
 
 
 class Authority:
@@ -34,7 +38,7 @@ class Authority:
         self.file.write_bytes(self.pem)
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, lasts: timedelta
+        self, subject: x509.Name, key: CertificatePublicKeyTypes, lasts: timedelta
     ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
@@ -48,10 +52,14 @@ class Authority:
         )
 
     def sign(
-        self, *hosts: str, lasts: timedelta = timedelta(days=1), usage: x509.ObjectIdentifier = SERVER
+        self,
+        *hosts: str,
+        lasts: timedelta = timedelta(days=1),
+        usage: x509.ObjectIdentifier = SERVER,
+        key: Key | None = None,
     ) -> tuple[bytes, bytes]:
         """A new certificate for these host names and addresses, and its key, both PEM. `usage` is what it is good for."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key or ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = []
         for host in hosts:
             try:

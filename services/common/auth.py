@@ -132,7 +132,8 @@ class TokenVerifier:
             kid = jwt.get_unverified_header(token).get("kid")
             key = self._keys.get(kid)
             if key is None and self._monotonic() - self._looked_at >= LOOK_AGAIN_SECONDS:
-                # A key may have come that we have not seen yet. Not each time: anybody can name a key there is not.
+                # A key may have come that we have not seen yet. Not each time: anybody can name a key there is not. Here
+                # and now, so that nobody is refused for coming early: the file is small, and was read a moment ago.
                 self.look()
                 key = self._keys.get(kid)
             if key is None:

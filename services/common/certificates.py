@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 
@@ -31,12 +32,16 @@ def read(cert_file: Path, key_file: Path, ca_file: Path | None = None) -> Materi
     """What the files hold: a chain whose first certificate is of this key, and authorities. Raises CertificateError."""
     chain, key = _bytes(cert_file), _bytes(key_file)
     certificates = _certificates(cert_file, chain)
+    theirs = certificates[0].public_key()
+    if not isinstance(theirs, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
+        # gRPC would take others and then fail at each handshake.
+        raise CertificateError(f"{cert_file} has a key that is neither RSA nor EC")
     try:
         ours = load_pem_private_key(key, password=None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateError(f"{key_file} holds no private key without a password") from None
     der = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    if ours.public_bytes(*der) != certificates[0].public_key().public_bytes(*der):
+    if ours.public_bytes(*der) != theirs.public_bytes(*der):
         raise CertificateError(f"{key_file} is not the key of the certificate in {cert_file}")
     expires_at = min(certificate.not_valid_after_utc for certificate in certificates)
     if expires_at <= datetime.now(UTC):
@@ -57,6 +62,10 @@ def _bytes(file: Path) -> bytes:
 
 def _certificates(file: Path, pem: bytes) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+        certificates = x509.load_pem_x509_certificates(pem)
+        for certificate in certificates:
+            # Parts are parsed when they are looked at: all that is, here.
+            certificate.public_key(), certificate.not_valid_after_utc
+        return certificates
+    except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{file} holds no certificate") from None

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from services.common.logs import get_logger
+
 LOOK_SECONDS: Final = 2.0
 """How often files are looked at."""
 
@@ -14,7 +16,7 @@ class Watched(Protocol):
     """Something that was read from files."""
 
     def look(self) -> None:
-        """Takes over what has changed, if it makes sense. Called in a thread; never raises."""
+        """Takes over what has changed, if it makes sense. Called in a thread."""
 
 
 async def keep_looking(watched: Sequence[Watched]) -> None:
@@ -22,5 +24,8 @@ async def keep_looking(watched: Sequence[Watched]) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         for files in watched:
-            # In a thread: a disk that hangs must not keep the process from hearing its players.
-            await asyncio.to_thread(files.look)
+            try:
+                # In a thread: a disk that hangs must not keep the process from hearing its players.
+                await asyncio.to_thread(files.look)
+            except Exception:  # noqa: BLE001 - a bug about one file must not keep the others from being replaced
+                get_logger().exception("look_at_files_failed")

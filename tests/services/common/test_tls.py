@@ -13,10 +13,11 @@ from typing import Any
 
 import grpc
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from structlog.testing import capture_logs
 
-from services.common import channels
+from services.common import channels, files
 from services.common.certificates import CertificateError, read
 from services.common.tls import Certificates, Port
 from tests.authority import CLIENT, Authority, replace
@@ -86,6 +87,12 @@ def garbage(file: Path) -> None:
         (lambda authority, cert, key: garbage(cert), "port.crt holds no certificate"),
         (lambda authority, cert, key: garbage(key), "port.key holds no private key"),
         (lambda authority, cert, key: garbage(authority.file), "authority.pem holds no certificate"),
+        (
+            lambda authority, cert, key: replace(
+                cert, authority.sign("x", key=Ed25519PrivateKey.generate())[0]
+            ),
+            "port.crt has a key that is neither RSA nor EC",
+        ),
         (lambda authority, cert, key: replace(key, authority.sign("x")[1]), "port.key is not the key of the"),
         (
             lambda authority, cert, key: authority.issue("port", "127.0.0.1", lasts=-timedelta(seconds=1)),
@@ -196,3 +203,26 @@ async def test_an_authority_is_replaced_in_three_steps_of_which_none_cuts_anybod
         await all_reach_it()
         of_old = Certificates(Port.INTERNAL, *authority.issue("late", "client", usage=CLIENT), ca)
         assert not await answers(of_old.connect(address))
+
+
+async def test_a_bug_about_one_file_does_not_keep_the_others_from_being_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "LOOK_SECONDS", 0.0)
+    looked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Broken:
+        def look(self) -> None:
+            raise ZeroDivisionError
+
+    class Sound:
+        def look(self) -> None:
+            loop.call_soon_threadsafe(looked.set)
+
+    with capture_logs() as logs:
+        looking = asyncio.create_task(files.keep_looking([Broken(), Sound()]))
+        async with asyncio.timeout(SECONDS_MAX):
+            await looked.wait()
+        looking.cancel()
+    assert logs[0]["event"] == "look_at_files_failed"
