@@ -37,6 +37,7 @@ from services.common.redaction import clean
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import DatabaseUnavailableError, MeteredPool, open_pool
+from services.storage.server import Server
 
 READY = "ready"
 """Health service name of readiness; the empty name is liveness."""
@@ -88,6 +89,8 @@ class Host:
         self.stopping = asyncio.Event()
         """Set by SIGTERM or SIGINT: finish and leave."""
         self.database_ready = False
+        self.database = Server()
+        """Which server the database is."""
         self._certificates = tls.public(settings)
         internal = self._internal_certificates = tls.internal(settings)
         self.connect: Connect = plain if internal is None else internal.connect
@@ -128,13 +131,20 @@ class Host:
         logs.get_logger().info("settings", service=name, **settings.redacted())
         url = settings.database_url.get_secret_value()
         began = time.monotonic()
+        server = Server()
         pool = await open_pool(
-            url, name=name, size=settings.database_pool_size, wait_seconds=settings.schema_wait_seconds
+            url,
+            name=name,
+            size=settings.database_pool_size,
+            wait_seconds=settings.schema_wait_seconds,
+            on_connect=server.met,
         )
         try:
             left = settings.schema_wait_seconds - (time.monotonic() - began)
             await wait_for_schema(pool, max(1.0, left))
-            yield cls(name, settings, pool)
+            host = cls(name, settings, pool)
+            host.database = server
+            yield host
         finally:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(pool.close(), 5)

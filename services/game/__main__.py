@@ -59,10 +59,12 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         mass_loss = MassLoss(livetime, time.monotonic)
         gaps = Gaps(livetime, incarnation, policy.version)
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
+        journal.on_mended = gaps.log_lost
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
         courses = Courses(metrics.commands, host.tracer)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
+            host.database.on_changed = rooms.continuity.doubt
             placement = PlacementLink(
                 settings.matchmaking_address,
                 secret,
@@ -127,6 +129,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
                     (drain.run(), "drain"),
                     (handover.run(), "handover"),
                     (Declarations(host.pool, rooms, settings.engine_id).run(), "declarations"),
+                    (rooms.continuity.run(), "continuity"),
                 )
             ]
             async with Collector().working():

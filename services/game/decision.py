@@ -14,9 +14,9 @@ from services.game.livetime import LiveTime, Stamp
 from services.game.resumption import Resumed
 from services.game.shell import Shell
 from services.storage.endings import Evidence
+from services.storage.entry import Judged
 from services.storage.incidents import Effect as IncidentEffect
 from services.storage.incidents import Touched
-from services.storage.journal import Judged
 from services.wire.clock_messages import Armed, Arrival, Key, Open, OpenCause, Timeout, Verdict
 from services.wire.tables import Left
 

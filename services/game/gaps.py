@@ -92,6 +92,15 @@ class Gaps:
         )
         self._log.note(incident, [(match_id, Effect.HELD) for match_id in match_ids])
 
+    def log_lost(self, match_id: str, why: str) -> Incident:
+        """The database has lost rulings of a match that its players were told."""
+        return self._incident(Kind.LOG_LOST, 0, why, detail=json.dumps({"match_id": match_id}))
+
+    def log_passed_by(self, match_id: str, why: str) -> None:
+        """Another process goes on with a match without rulings that this one told: it voids the match when it hears."""
+        detail = {"effect": "void", "scope": "matches", "matches": [match_id]}
+        self._log.note(self._incident(Kind.LOG_LOST, 0, why, detail=json.dumps(detail)))
+
     def _incident(
         self,
         kind: Kind,

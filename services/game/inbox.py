@@ -29,7 +29,14 @@ class Declared:
     incident: Incident
 
 
-Message = Asked | Probed | Declared | Timeout | Void | Stale | Mismatch
+@dataclass(frozen=True, slots=True)
+class LogLost:
+    """The database has lost rulings of this match that nobody can give back to it."""
+
+    why: str
+
+
+Message = Asked | Probed | Declared | LogLost | Timeout | Void | Stale | Mismatch
 
 
 class Inbox:

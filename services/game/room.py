@@ -27,23 +27,23 @@ from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
 from services.game.departure import Departure
 from services.game.endings import ending_of, log_end
-from services.game.inbox import Declared, Inbox, Message, Probed
-from services.game.listeners import Listeners
+from services.game.hearing import Hearing
+from services.game.inbox import Declared, LogLost, Message, Probed
 from services.game.metrics import Stage
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
 from services.game.story import Answered, Audience, Story
 from services.storage.endings import Evidence
-from services.storage.incidents import Effect, Incident, Touched
-from services.storage.journal import Entry, FencedError, Judged
+from services.storage.entry import Entry, Judged
+from services.storage.incidents import Effect, Incident, Kind, Touched
+from services.storage.journal import FencedError
+from services.storage.mending import LogLostError
 from services.storage.script import Script
 from services.wire.clock_messages import (
-    Armed,
     Arrival,
     Key,
     Mismatch,
     OpenCause,
-    Probe,
     Stale,
     Timeout,
     Verdict,
@@ -52,13 +52,12 @@ from services.wire.clock_messages import (
 from services.wire.commands import refusal_error
 from services.wire.tables import Left
 
-Judgement = Verdict | Timeout | Void | Stale | Mismatch | Declared
 
-
-class Room:
+class Room(Hearing):
     """One live match in this process."""
 
     def __init__(self, story: Story, fence: int, shell: Shell, resumed: Resumed | None = None) -> None:
+        super().__init__(shell)
         self.story = story
         self.fence = fence
         self.departure = Departure()
@@ -66,17 +65,13 @@ class Room:
         """No news will come any more: the match is over, or this process does not own it any more."""
         self.held = False
         """A fault of ours stopped the match at its last stored revision."""
-        self._shell = shell
+        self.lost: str | None = None
+        """Why its log in the database cannot be made whole; it is to be void at what is left of it."""
         self._script = Script.load(story.row.script)
-        self._inbox = Inbox()
-        self._judgement: asyncio.Future[Judgement] | None = None
-        self._decision: OpenDecision | None = None
         self._limit = limits.Limit(shell.livetime)
         self._answering: Asked | None = None
-        self._declared = False
         self._late_ns: int | None = None
         self._resumed = resumed
-        self.listeners = Listeners()
         self._log = get_logger().bind(match_id=story.row.match_id, fence=fence)
 
     # What others call; nothing of it waits.
@@ -102,12 +97,6 @@ class Room:
         self.departure.begin()
         self._inbox.nudge()
 
-    def declare(self, incident: Incident) -> None:
-        """An operator voids the match; saying it again changes nothing."""
-        if not self._declared:
-            self._declared = True
-            self._judged(Declared(incident))
-
     def part(self, successor: str = "") -> None:
         """Ends the streams of a match that is not played here any more, naming who plays it if that is known."""
         self.departure.successor = successor
@@ -123,48 +112,6 @@ class Room:
         """How long the running part of a turn lasts by now, in live nanoseconds; None while no clock runs."""
         decision = self._decision
         return None if decision is None else self._shell.livetime.mark() - decision.opened.start_ns
-
-    # What the clock says, in order; called on the loop.
-
-    def on_armed(self, armed: Armed) -> None:
-        """The clock counts from here; after a resume it may have granted time."""
-        decision = self._decision
-        if decision is not None and decision.key == armed.key and decision.armed(armed):
-            self.listeners.announce()
-
-    def on_verdict(self, verdict: Verdict) -> None:
-        """A command is in time."""
-        self._judged(verdict)
-
-    def on_probe(self, probe: Probe, watermark_ns: int) -> None:
-        """Behind everything already in line: then nothing heard before the watermark is left."""
-        self._inbox.post(Probed(probe, watermark_ns))
-
-    def on_timeout(self, timeout: Timeout) -> None:
-        """The deadline passed, with proof."""
-        self._judged(timeout)
-
-    def on_void(self, void_: Void) -> None:
-        """Time can no longer be judged."""
-        self._judged(void_)
-
-    def on_stale(self, stale: Stale) -> None:
-        """A newer owner exists."""
-        self._judged(stale)
-
-    def on_mismatch(self, mismatch: Mismatch) -> None:
-        """The clock contradicts us."""
-        self._judged(mismatch)
-
-    def _judged(self, message: Judgement) -> None:
-        if self._judgement is not None and not self._judgement.done():
-            if not isinstance(message, Verdict | Timeout | Mismatch) or self._current(message.key):
-                self._judgement.set_result(message)
-        elif not isinstance(message, Verdict):
-            self._inbox.post(message)
-
-    def _current(self, key: Key) -> bool:
-        return self._decision is not None and key == self._decision.key
 
     # The task.
 
@@ -190,6 +137,9 @@ class Room:
                     )
         except FencedError:
             self._log.warning("fenced")
+        except LogLostError as error:
+            self.held, self.lost = True, error.why
+            self._log.error("log_lost", revision=self.story.revision, why=error.why)
         except asyncio.CancelledError:
             raise
         except Exception:  # noqa: BLE001 - whatever it was
@@ -210,6 +160,14 @@ class Room:
         else:
             self.held = False
             self._leave()
+
+    async def void_lost(self, why: str, told: int) -> None:
+        """Voids a match of which the database has lost rulings, at what is left of its log; `told` revisions were told."""
+        detail: dict[str, object] = {"summary": why, "revision": self.story.revision, "told_revision": told}
+        incident = self._shell.gaps.log_lost(self.story.row.match_id, why)
+        await self._void("log_lost", None, detail, touched=(Touched(incident, Effect.VOID),))
+        self.held = False
+        self._leave()
 
     def _leave(self) -> None:
         match_id, outcome = self.story.row.match_id, self.story.state.outcome
@@ -270,6 +228,8 @@ class Room:
                 await self._void_by_operator(message.incident)
             case Stale():
                 raise FencedError(self.story.row.match_id)
+            case LogLost():
+                raise LogLostError(self.story.row.match_id, message.why)
             case Mismatch():
                 await self._mismatch(message)
 
@@ -310,6 +270,8 @@ class Room:
                 return refusal_error(Refusal.MATCH_OVER)
             case Stale():
                 raise FencedError(self.story.row.match_id)
+            case LogLost():
+                raise LogLostError(self.story.row.match_id, judgement.why)
             case None:
                 await self._void("clock_unreachable", None, {"hold_ns": self._shell.policy.hold_max_ns})
                 return refusal_error(Refusal.MATCH_OVER)
@@ -323,18 +285,6 @@ class Room:
         timed = TurnTimed(decision.opened.seat, decision.key.decision_no, *cost)
         judged = decision.judged(arrival, cost, judgement, self._shell)
         return await self._carry_out(asked, (timed, *ruling), judged)
-
-    async def _judge(self, arrival: Arrival) -> Judgement | None:
-        """What the clock says of a command; None when it said nothing for as long as a match may be held."""
-        self._judgement = asyncio.get_running_loop().create_future()
-        self._shell.clock.arrive(arrival)
-        try:
-            async with asyncio.timeout(self._shell.policy.hold_max_ns / clock.SECOND):
-                return await self._judgement
-        except TimeoutError:
-            return None
-        finally:
-            self._judgement = None
 
     async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
         events = with_deal(self.story.state, ruling, self._script)
@@ -438,11 +388,16 @@ class Room:
         await self._commit(void(self.story.state, reason), evidence=evidence, touched=touched)
 
     async def _void_by_operator(self, incident: Incident) -> None:
+        """Declared by a person, or by a process that has told more of the match than this one could read."""
         detail: dict[str, object] = {
             "incident_id": incident.incident_id,
             "summary": f"{incident.noticed_by}: {incident.reason}",
         }
-        await self._void("operator", None, detail, touched=(Touched(incident, Effect.VOID),))
+        touched = (Touched(incident, Effect.VOID),)
+        if incident.kind is Kind.LOG_LOST:
+            await self._void("log_lost", None, detail, touched=touched)
+        else:
+            await self._void("operator", None, detail, touched=touched)
 
     async def _mismatch(self, mismatch: Mismatch) -> None:
         self._shell.metrics.mismatches.inc()

@@ -14,6 +14,7 @@ from engine.clock import SECOND
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
 from services.game import limits
+from services.game.continuity import Continuity
 from services.game.metrics import HELD
 from services.game.resumption import Resumed
 from services.game.room import Room
@@ -47,6 +48,7 @@ class Rooms:
         self._rooms: dict[str, Room] = {}
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Room | None]] = {}
+        self.continuity = Continuity(pool, shell, self._rooms)
         self._finished: OrderedDict[str, Story] = OrderedDict()
         self._resumed: dict[tuple[str, int], Resumed] = {}
         """Why matches go on here that are not open yet, by match and fence: a player may ask for one first."""
@@ -160,6 +162,7 @@ class Rooms:
         row = await matches.get_match(self._pool, match_id)
         if row is None:
             raise match_not_found()
+        lost = await self.continuity.before_opening(match_id, fence)
         story = Story.from_log(row, await matches.get_log(self._pool, match_id))
         since_ns = 0
         if limits.limit_ns(row, story.state) is not None:
@@ -175,6 +178,8 @@ class Rooms:
             older.part(self._shell.incarnation.address)
             self._room_tasks[match_id].cancel()
         room = Room(story, fence, self._shell, resumed)
+        if lost is not None:
+            room.lose_log(lost)
         self._rooms[match_id] = room
         if resumed is not None and resumed.left_at is not None:
             self._shell.metrics.handoff_pause.observe(asyncio.get_running_loop().time() - resumed.left_at)
@@ -186,7 +191,9 @@ class Rooms:
         match_id = room.story.row.match_id
         try:
             await room.run()
-            if room.held:
+            if room.lost is not None:
+                room = await self.continuity.void(room, room.lost)
+            elif room.held:
                 # Whoever asks is told so, until the match is void.
                 await room.give_up()
             if room.story.over:
@@ -196,6 +203,8 @@ class Rooms:
             if self._rooms.get(match_id) is room and not room.departure.cleanly:
                 del self._rooms[match_id]
                 del self._room_tasks[match_id]
+                if room.story.over:
+                    self._shell.journal.forget(match_id)
 
     # Matches that change hands.
 

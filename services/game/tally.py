@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from engine.clock import SECOND
 from engine.match import Cause
 from services.game.metrics import OTHER, RATED, VOID_REASONS, MatchMetrics
+from services.storage.entry import Entry
 from services.storage.incidents import NEAR_SECONDS, NOTABLE_SECONDS, Effect, Incident
-from services.storage.journal import Entry
 
 
 class Tally:

@@ -149,7 +149,8 @@ _COLUMNS = """
 
 
 async def void_by_declaration(connection: Connection | Pool, engine_id: str) -> list[tuple[str, Incident]]:
-    """The live matches of a game process that a declaration concerns: they existed before the end of its window.
+    """The live matches of a game process that a declaration concerns: they existed before the end of its window. A
+    process may declare one void, too, that another goes on with without what its players were told.
 
     A match that was taken up from another process since the window began is also one of that process.
     """
@@ -158,7 +159,7 @@ async def void_by_declaration(connection: Connection | Pool, engine_id: str) -> 
         select distinct on (o.match_id) o.match_id, {_COLUMNS}
         from match_owner o
         join match m on m.match_id = o.match_id
-        join incident i on i.kind = 'operator' and i.detail ->> 'effect' = 'void' and i.ended_at >= m.created_at
+        join incident i on i.kind in ('operator', 'log_lost') and i.detail ->> 'effect' = 'void' and i.ended_at >= m.created_at
         where o.engine_id = $1 and o.released_at is null and case i.detail ->> 'scope'
             when 'all' then true
             when 'matches' then i.detail -> 'matches' ? o.match_id::text

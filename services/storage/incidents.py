@@ -36,6 +36,8 @@ class Kind(StrEnum):
     """Many players lost their streams at once while the processes were well."""
     OPERATOR = "operator"
     """Declared by a person."""
+    LOG_LOST = "log_lost"
+    """The database came back without rulings that it had acknowledged."""
 
 
 class Effect(StrEnum):

@@ -10,12 +10,14 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple, Protocol
 
 from services.common.logs import get_logger
 from services.storage.endings import Ending, ending_columns, ending_sql
-from services.storage.incidents import Touched, put_touched
+from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
+from services.storage.incidents import Incident, Kind, put_touched
+from services.storage.mending import Found, Kept, LogLostError, State, mend
+from services.storage.ownership import owners_of
 from services.storage.pool import TRANSIENT, Pool
 
 GROUP_MAX: Final = 256
@@ -28,90 +30,36 @@ class FencedError(Exception):
     """Another process owns the match; this one must stop at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The stamps and figures behind a timed ruling. Nanoseconds."""
-
-    turn: int
-    start_ns: int | None = None
-    arrive_ns: int | None = None
-    start_raw_ns: int | None = None
-    read_raw_ns: int | None = None
-    timeline_id: str | None = None
-    carried_ns: int | None = None
-    elapsed_ns: int | None = None
-    consumed_ns: int | None = None
-    charge_ns: int | None = None
-    bank_after_ns: int | None = None
-    credited_ns: int | None = None
-    clock_id: str | None = None
-    policy_version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One ruling to be stored."""
-
-    match_id: str
-    revision: int
-    first_sequence: int
-    last_sequence: int
-    fence: int
-    events: str
-    """JSON array."""
-    seat: str | None = None
-    request_id: str | None = None
-    request_hash: bytes | None = None
-    judged: Judged | None = None
-    ending: Ending | None = None
-    touched: tuple[Touched, ...] = ()
-    """Incidents that this ruling's figures rest on; stored before them."""
-
-
 class _Stored(NamedTuple):
     """What came of a group, by match."""
 
     now: set[str]
     """The ruling was stored by this attempt."""
     lost: set[str]
-    """The ruling is not in the log, because another process owns the match."""
+    """The ruling is not in the log: another process owns the match, or the ruling before it is missing."""
 
 
-_JUDGED = tuple(field.name for field in fields(Judged))
-_COLUMNS: Final = (
-    ("match_id", "uuid"),
-    ("revision", "bigint"),
-    ("first_sequence", "bigint"),
-    ("last_sequence", "bigint"),
-    ("fence", "bigint"),
-    ("events", "text"),
-    ("seat", "text"),
-    ("request_id", "text"),
-    ("request_hash", "bytea"),
-    *(
-        (name, "text" if name in ("timeline_id", "clock_id", "policy_version") else "bigint")
-        for name in _JUDGED
-    ),
-)
-_NAMES = ", ".join(name for name, _ in _COLUMNS)
-_VALUES = ", ".join("i.events::jsonb" if name == "events" else f"i.{name}" for name, _ in _COLUMNS)
-_ARRAYS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(_COLUMNS, 2))
+_ARRAYS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(COLUMNS, 2))
 
+# Nothing is written behind a hole: a database that has lost the ruling before this one is mended first.
 # The share lock makes a takeover, which updates the owner's row, wait for this commit or come before it.
 _APPEND = f"""input as (
-    select * from unnest({_ARRAYS}) as t ({_NAMES})
+    select * from unnest({_ARRAYS}) as t ({NAMES})
 ), owned as (
     select o.match_id, o.fence from match_owner o
     where o.match_id = any($2::uuid[]) and o.engine_id = $1 and o.released_at is null
     order by o.match_id for share of o
 ), stored as (
-    insert into match_log ({_NAMES})
-    select {_VALUES} from input i join owned o on o.match_id = i.match_id and o.fence = i.fence
+    insert into match_log ({NAMES})
+    select {VALUES} from input i join owned o on o.match_id = i.match_id and o.fence = i.fence
+    where i.revision = 1 or exists (
+        select from match_log p where p.match_id = i.match_id and p.revision = i.revision - 1
+    )
     on conflict do nothing
     returning match_id
 )"""  # noqa: S608 - made of the constants above
 APPEND = f"with {_APPEND} select match_id from stored"  # noqa: S608 - the same
-APPEND_AND_END = ending_sql(_APPEND, len(_COLUMNS) + 2)
+APPEND_AND_END = ending_sql(_APPEND, len(COLUMNS) + 2)
 END = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
 
 
@@ -135,6 +83,11 @@ class Journal:
         self._pool = pool
         self._engine_id = engine_id
         self._meter = meter
+        self._kept = Kept()
+        self.on_mended: Callable[[str, str], Incident] = lambda match_id, why: Incident.lasting(
+            Kind.LOG_LOST, f"game/{engine_id}", 0, "", engine_id=engine_id, reason=f"{match_id}: {why}"
+        )
+        """Makes the incident of rulings that were put back, of what match and why."""
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         self.on_stalled: Callable[[float, Sequence[str]], None] = lambda _seconds, _match_ids: None
@@ -203,46 +156,103 @@ class Journal:
                 self.on_stalled(seconds, [entry.match_id for entry, _ in group])
             for entry, done in group:
                 if entry.match_id in lost:
-                    _fail(done, FencedError(entry.match_id))
-                elif not done.done():
+                    _fail(done, lost[entry.match_id])
+                    continue
+                self._kept.stored(entry)
+                if not done.done():
                     done.set_result(None)
             return
 
-    async def _write(self, entries: Sequence[Entry]) -> set[str]:
-        """One transaction. Returns the matches whose ruling is not in the log, because another process owns them."""
+    @property
+    def kept(self) -> Iterable[str]:
+        """The matches of which something could be put back."""
+        return self._kept.matches()
+
+    async def mend(self, match_id: str, fence: int | None = None, revision: int | None = None) -> Found:
+        """Puts back what the database has lost of a match that was told up to `revision`; without more, what is known
+        of it here is what is kept."""
+        newest = self._kept.newest(match_id)
+        if newest is not None:
+            fence, revision = fence or newest.fence, revision or newest.revision
+        if fence is None or revision is None:
+            return Found(State.WHOLE)  # nothing was told
+        async with self._pool.acquire() as connection:
+            return await self._mend(connection, match_id, fence, revision)
+
+    def forget(self, match_id: str) -> None:
+        """The match is somebody else's, or long over: nothing of it will be put back."""
+        self._kept.forget(match_id)
+
+    async def _mend(self, connection: Any, match_id: str, fence: int, revision: int) -> Found:
+        kept = self._kept.of(match_id)
+        found = await mend(connection, self._engine_id, match_id, fence, revision, kept, self.on_mended)
+        if found.state is State.MENDED:
+            get_logger().warning("log_mended", match_id=match_id, fence=fence, put_back=found.put_back)
+        return found
+
+    async def _write(self, entries: Sequence[Entry]) -> dict[str, Exception]:
+        """Stores them. Returns, by match, why a ruling is not in the log: another process owns the match, or the
+        database has lost what came before it."""
         began = time.monotonic()
         try:
-            return await self._store(entries)
+            async with self._pool.acquire() as connection:
+                lost = await self._store(connection, entries)
+                if not lost:
+                    return {}
+                return await self._look_into(connection, [each for each in entries if each.match_id in lost])
         finally:
             self._meter.tried(time.monotonic() - began)
 
-    async def _store(self, entries: Sequence[Entry]) -> set[str]:
-        async with self._pool.acquire() as connection:
-            if not any(entry.touched for entry in entries):
-                return (await self._append(connection, entries, end=True)).lost
-            async with connection.transaction():
-                stored = await self._append(connection, entries, end=False)
-                # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits
-                # are added up, so once more would be once too often.
-                now = [entry for entry in entries if entry.match_id in stored.now]
-                touched = [(entry.match_id, each) for entry in now for each in entry.touched]
-                if touched:
-                    await put_touched(connection, touched)
-                # Behind the incidents that an outcome rests on.
-                if ended := _ended(now):
-                    columns = ending_columns(ended)
-                    await connection.fetch(END, columns[0], *columns)
-            return stored.lost
+    async def _look_into(self, connection: Any, entries: Sequence[Entry]) -> dict[str, Exception]:
+        """Why these were not stored. What is missing before them is put back, if it can be, and they follow."""
+        failed: dict[str, Exception] = {}
+        again = []
+        owners = await owners_of(connection, [entry.match_id for entry in entries])
+        for entry in entries:
+            match_id, owner = entry.match_id, owners.get(entry.match_id)
+            failed[match_id] = FencedError(match_id)
+            # Fences only grow: one that is behind ours is one that the database has forgotten to raise.
+            if owner is None or owner.fence > entry.fence:
+                continue
+            if owner.fence == entry.fence and owner.engine_id != self._engine_id:
+                continue
+            found = await self._mend(connection, match_id, entry.fence, entry.revision - 1)
+            if found.state is State.LOST:
+                failed[match_id] = LogLostError(match_id, found.why)
+            elif found.state is not State.OTHERS:
+                del failed[match_id]
+                again.append(entry)
+        if again:
+            failed |= {match_id: FencedError(match_id) for match_id in await self._store(connection, again)}
+        return failed
+
+    async def _store(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
+        """One transaction. Returns the matches whose ruling is not in the log."""
+        if not any(entry.touched for entry in entries):
+            return (await self._append(connection, entries, end=True)).lost
+        async with connection.transaction():
+            stored = await self._append(connection, entries, end=False)
+            # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits are
+            # added up, so once more would be once too often.
+            now = [entry for entry in entries if entry.match_id in stored.now]
+            touched = [(entry.match_id, each) for entry in now for each in entry.touched]
+            if touched:
+                await put_touched(connection, touched)
+            # Behind the incidents that an outcome rests on.
+            if ended := _ended(now):
+                columns = ending_columns(ended)
+                await connection.fetch(END, columns[0], *columns)
+        return stored.lost
 
     async def _append(self, connection: Any, entries: Sequence[Entry], *, end: bool) -> _Stored:
         """The rulings, and with `end` the ends that they bring."""
         ended = _ended(entries) if end else []
         if ended:
             rows = await connection.fetch(
-                APPEND_AND_END, self._engine_id, *_arrays(entries), *ending_columns(ended)
+                APPEND_AND_END, self._engine_id, *arrays(entries), *ending_columns(ended)
             )
         else:
-            rows = await connection.fetch(APPEND, self._engine_id, *_arrays(entries))
+            rows = await connection.fetch(APPEND, self._engine_id, *arrays(entries))
         now = {str(row["match_id"]) for row in rows}
         missing = [entry for entry in entries if entry.match_id not in now]
         there = await self._already_there(connection, missing)
@@ -270,21 +280,3 @@ def _fail(done: asyncio.Future[None], error: Exception) -> None:
 
 def _ended(entries: Iterable[Entry]) -> list[tuple[str, int, Ending]]:
     return [(entry.match_id, entry.fence, entry.ending) for entry in entries if entry.ending is not None]
-
-
-def _arrays(entries: Sequence[Entry]) -> list[list[Any]]:
-    plain = (
-        "revision",
-        "first_sequence",
-        "last_sequence",
-        "fence",
-        "events",
-        "seat",
-        "request_id",
-        "request_hash",
-    )
-    return [
-        [uuid.UUID(entry.match_id) for entry in entries],
-        *([getattr(entry, name) for entry in entries] for name in plain),
-        *([entry.judged and getattr(entry.judged, name) for entry in entries] for name in _JUDGED),
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
@@ -67,11 +67,18 @@ class DatabaseUnavailableError(Exception):
 
 
 async def open_pool(
-    url: str, *, name: str, size: int, wait_seconds: float, connect_seconds: float = CONNECT_TIMEOUT_SECONDS
+    url: str,
+    *,
+    name: str,
+    size: int,
+    wait_seconds: float,
+    connect_seconds: float = CONNECT_TIMEOUT_SECONDS,
+    on_connect: Callable[..., Awaitable[None]] | None = None,
 ) -> MeteredPool:
     """A pool on the database, trying for `wait_seconds` while it cannot be reached.
 
-    `name` is what the database shows as application_name. Raises DatabaseUnavailableError.
+    `name` is what the database shows as application_name; `on_connect` is called with each new connection before its
+    first use. Raises DatabaseUnavailableError.
     """
     give_up = time.monotonic() + wait_seconds
     while True:
@@ -83,6 +90,7 @@ async def open_pool(
                 max_queries=QUERIES_MAX,
                 max_inactive_connection_lifetime=IDLE_SECONDS_MAX,
                 loop=None,
+                init=on_connect,  # type: ignore[arg-type]
                 connection_class=asyncpg.Connection,
                 record_class=asyncpg.Record,
                 timeout=connect_seconds,

@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from engine.clock import SECOND
-from services.storage import endings, journal
+from services.storage import endings, entry
 from tests.simulation.database import Backend, Row, Tables, live, says
 
-LOG_COLUMNS = tuple(name for name, _ in journal._COLUMNS)
+LOG_COLUMNS = tuple(name for name, _ in entry.COLUMNS)
 ENDED = tuple(name for name, _ in endings.OUTCOME + endings.EVIDENCE)
 EVIDENCE = ("evidence_id", "match_id", *(name for name, _ in endings.EVIDENCE[:-1]))
 INCIDENT = (

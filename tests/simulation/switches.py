@@ -25,7 +25,8 @@ from services.game.inbox import Message
 from services.game.livetime import LiveTime, Stamp
 from services.game.room import Room
 from services.storage import incidents
-from services.storage.journal import Entry, Journal
+from services.storage.entry import Entry
+from services.storage.journal import Journal
 from services.wire import clock_messages as m
 from tests.simulation.database import WALL
 from tests.simulation.game import Parts

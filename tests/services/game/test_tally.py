@@ -15,8 +15,8 @@ from services.game.livetime import LiveTime
 from services.game.metrics import OTHER, MatchMetrics
 from services.game.tally import Tally
 from services.storage.endings import Ending
+from services.storage.entry import Entry
 from services.storage.incidents import NEAR_SECONDS, Effect, Incident, Kind, Touched
-from services.storage.journal import Entry
 from tests.test_docs import TIME, name, table
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -16,8 +16,9 @@ from prometheus_client import CollectorRegistry
 from services.game.metrics import CommitMetrics
 from services.storage import matches, ownership
 from services.storage.endings import Ending, Evidence
+from services.storage.entry import Entry, Judged
 from services.storage.incidents import Effect, Incident, Kind, Touched
-from services.storage.journal import Entry, FencedError, Journal, Judged
+from services.storage.journal import FencedError, Journal
 from services.storage.matches import NewMatch
 from services.storage.players import put_player
 from services.storage.pool import Pool, open_pool
@@ -224,8 +225,9 @@ async def test_a_zombie_ends_nothing(database_url: str) -> None:
     """What would come with a ruling of somebody who is not the owner any more does not come either."""
     async with journal_on(database_url) as (journal, pool):
         match_id, mine = await new_match(pool), await new_match(pool)
-        lost = journal.append(replace(entry(match_id, fence=7), ending=ending(proof())))
-        stored = journal.append(replace(entry(mine), ending=ending(proof())))
+        await ownership.take_up_own(pool, ENGINE, 0)
+        lost = journal.append(replace(entry(match_id, fence=1), ending=ending(proof())))
+        stored = journal.append(replace(entry(mine, fence=2), ending=ending(proof())))
         await stored
         with pytest.raises(FencedError):
             await lost
