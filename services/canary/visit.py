@@ -176,6 +176,7 @@ class _Table:
             player.client.play(match_id, address or None) for player in players
         ]
         self._first = [asyncio.Event() for _ in self._streams]
+        self._answered = [0 for _ in self._streams]
         self._questions: asyncio.Queue[tuple[int, TableState]] = asyncio.Queue()
         self._exits = AsyncExitStack()
         self._followers: list[asyncio.Task[None]] = []
@@ -201,14 +202,19 @@ class _Table:
         await self._or_failed(asyncio.gather(*(first.wait() for first in self._first)))
 
     async def asked(self) -> tuple[int, TableState]:
-        """The next question, and whose it is."""
-        return await self._or_failed(self._questions.get())
+        """The next question that is not answered yet, and whose it is."""
+        while True:
+            number, table = await self._or_failed(self._questions.get())
+            # A question is heard again when the other seat has answered it too.
+            if table.prompt.decision_id > self._answered[number]:
+                return number, table
 
     async def answer(self, number: int, table: TableState) -> None:
         """What a simple bot answers."""
         command = greedy.choose(table)
         if command is None:
             return
+        self._answered[number] = table.prompt.decision_id
         try:
             await self._streams[number].submit(command, decision_id=table.prompt.decision_id)
         except Refused as refusal:

@@ -68,11 +68,12 @@ async def test_a_visit_is_timed_step_by_step_and_leaves_nothing_behind(own: Stac
     assert canary.value("last_success_timestamp_seconds") > 0
     rows = await own.pool.fetch(
         """
-        select m.rated, o.cause, m.created_at from match m join match_outcome o using (match_id)
+        select m.rated, o.cause, m.created_at,
+               (select count(*) from match_log l where l.match_id = m.match_id) as log from match m join match_outcome o using (match_id)
         where starts_with(m.north, 'canary-')
         """
     )
-    assert [(row["rated"], row["cause"]) for row in rows] == [(False, "resignation")]
+    assert [(row["rated"], row["cause"], row["log"]) for row in rows] == [(False, "resignation", 7)]
     assert await live(own) == 0
     assert not await own.pool.fetchval(
         "select exists (select from rating where starts_with(player_id, 'canary-') and rated_matches > 0)"

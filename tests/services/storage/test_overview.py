@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
+import pytest
 
+from services.local.postgres import find_binaries
 from services.storage import ladder, ownership
 from services.storage.incidents import Incident, Kind, put_incidents
 from services.storage.lead import take_lead
@@ -87,3 +91,24 @@ async def test_matches_without_a_living_owner_are_seen(database_url: str) -> Non
         ("forgotten", False, 1),
         ("game-1", False, 1),
     ]
+
+
+async def test_who_follows_the_server_is_seen(postgres_url: str, database_url: str, tmp_path: Path) -> None:
+    """A receiver of the log, which is to the server what a replica is."""
+    receiver = find_binaries() / "pg_receivewal"
+    if not receiver.exists():
+        pytest.skip("there is no pg_receivewal here")
+    connection = await asyncpg.connect(database_url)
+    process = await asyncio.create_subprocess_exec(receiver, "-d", postgres_url, "-D", str(tmp_path))
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                followers = (await look(connection)).server.replicas
+                if any(replica.state == "streaming" for replica in followers):
+                    break
+                await asyncio.sleep(0.02)
+    finally:
+        process.terminate()
+        await process.wait()
+        await connection.close()
+    assert {replica.sync for replica in followers} == {"async"}
