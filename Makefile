@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating arena image-rehearsal lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -78,6 +78,9 @@ bench-matchmaking: setup ## measure pairing beside two simple rules in virtual t
 
 bench-drain: setup ## take a game process with 100 live matches out of service: how long each stood still, and that none was lost
 	@$(BIN)/python -m tests.bench.drain $(BENCH_ARGS)
+
+bench-growth: setup ## measure what finished matches leave in the database, before and after their logs were moved
+	@$(BIN)/python -m tests.bench.growth $(BENCH_ARGS)
 
 bench-rating: setup ## measure how well the ladder finds out who is strong, beside plain Elo
 	@$(BIN)/python -m tests.bench.rating $(BENCH_ARGS)
