@@ -7,23 +7,20 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 import pytest_asyncio
-import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from client import Client, News, TableState, Transport
+from client import News, TableState, Transport
 from client.bots import greedy
 from client.bots.player import play
 from client.errors import from_rpc
-from client.session import MatchHandle
 from engine.command import Command, Resign
 from engine.outcome import Cause
 from services.common import channels
@@ -32,95 +29,23 @@ from services.common.settings import PREFIX
 from services.ops.watch import Screen, follow_clock
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
-from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as mm_pb
-from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceStub
-from tests.authority import Authority, replace
-from tests.envoy import Envoy, envoy, tunnel
-from tests.gateway import Document, Files, Gateway
+from tests.authority import replace
+from tests.integration.front import (
+    ANY_GAME,
+    GAMES,
+    LISTENERS,
+    MATCHMAKING,
+    Front,
+    gateway_front,
+)
 from tests.integration.operators import ops
-from tests.seats import SECONDS_MAX
-from tests.securestack import SecureStack, secure_stack
+from tests.seats import SECONDS_MAX, eventually, new_id
 from tests.stack import HOST
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-GATEWAY = ROOT / "k8s" / "base" / "gateway"
-MATCHMAKING, ANY_GAME = "play.example.org:443", "game.play.example.org:443"
-GAMES = ("game-0", "game-1")
-LISTENERS = {
-    443: "as the manifests say",
-    444: "without the policies",
-    445: "less idle than heartbeats",
-    446: "more idle than heartbeats",
-}
-"""Ports of the outside world. The last three differ in one thing each, to see what that thing does."""
-HEARTBEAT_SECONDS = 1.0
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-
-
-def documents() -> list[Document]:
-    """What the manifests say about the gateway."""
-    names = yaml.safe_load((GATEWAY / "kustomization.yaml").read_text())["resources"]
-    return [document for name in names for document in yaml.safe_load_all((GATEWAY / name).read_text())]
-
-
-def gateways() -> dict[str, Gateway]:
-    """One for each of LISTENERS."""
-    said = documents()
-    policies = ("BackendTrafficPolicy", "ClientTrafficPolicy")
-
-    def idle(duration: str) -> Gateway:
-        changed = documents()
-        (policy,) = (document for document in changed if document["kind"] == "ClientTrafficPolicy")
-        policy["spec"]["timeout"]["http"]["streamIdleTimeout"] = duration
-        return Gateway(changed)
-
-    made = (
-        Gateway(said),
-        Gateway([document for document in said if document["kind"] not in policies]),
-        idle("500ms"),
-        idle("8s"),
-    )
-    return dict(zip(LISTENERS.values(), made, strict=True))
-
-
-@dataclass
-class Held:
-    """A stream that is read until it ends, while other tests go on."""
-
-    call: Any
-    heard: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[grpc.StatusCode] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.task = asyncio.create_task(self._read())
-
-    async def _read(self) -> grpc.StatusCode:
-        try:
-            while await self.call.read() is not grpc.aio.EOF:
-                self.heard += 1
-                self.changed.set()
-        except grpc.aio.AioRpcError as error:
-            return error.code()
-        finally:
-            self.changed.set()
-        return grpc.StatusCode.OK
-
-    async def more(self, than: int | None = None) -> None:
-        """Waits until it has heard something again, or more `than` that. Fails when it has ended instead."""
-        heard = self.heard if than is None else than
-        async with asyncio.timeout(SECONDS_MAX):
-            while self.heard <= heard:
-                assert not self.task.done(), f"the stream was ended: {self.task.result()}"
-                self.changed.clear()
-                await self.changed.wait()
-
-
-def only_start(table: TableState) -> Command | None:
-    """Presses Start and does nothing else."""
-    return greedy.choose(table) if table.prompt.legal.start else None
+THINK_SECONDS = 0.2
 
 
 def give_up_after(sequence: int) -> Callable[[TableState], Command | None]:
@@ -134,112 +59,14 @@ def give_up_after(sequence: int) -> Callable[[TableState], Command | None]:
     return choose
 
 
-@dataclass
-class Front:
-    """Everything between a player and the database, and streams that are held all the time."""
-
-    secure: SecureStack
-    outside: Authority
-    envoy: Envoy
-    exits: AsyncExitStack
-    held: dict[tuple[str, int], Held] = field(default_factory=dict)
-    tasks: list[asyncio.Task[TableState]] = field(default_factory=list)
-
-    @property
-    def credentials(self) -> grpc.ChannelCredentials:
-        """What a player trusts."""
-        return grpc.ssl_channel_credentials(self.outside.pem)
-
-    def metadata(self, player_id: str) -> tuple[tuple[str, str], ...]:
-        return (("authorization", f"Bearer {self.secure.token(player_id)}"),)
-
-    async def channel(self, address: str) -> grpc.aio.Channel:
-        """To an address as players are told them."""
-        return await self.exits.enter_async_context(grpc.aio.secure_channel(address, self.credentials))
-
-    async def client(self, player_id: str, game_address: str = ANY_GAME) -> Client:
-        """The client library for a player."""
-        client = Client(
-            MATCHMAKING,
-            self.secure.token(player_id),
-            game_address=game_address,
-            credentials=self.credentials,
-        )
-        return await self.exits.enter_async_context(client)
-
-    async def pair(self, name: str, game: str) -> tuple[MatchHandle, Client, Client]:
-        """An unrated match of two new players on this game process."""
-        north, south = [
-            await self.client(f"{name}-{seat}", f"{game}.{ANY_GAME.partition('.')[2]}") for seat in "ns"
-        ]
-        await south.profile()
-        return await north.challenge(player_id=f"{name}-s"), north, south
-
-    async def hold_streams(self) -> None:
-        """One `Watch` and one `Seek` at each listener."""
-        handle, north, south = await self.pair("held", "game-0")
-        for client in (north, south):
-            self.tasks.append(asyncio.create_task(play(client.play(handle), only_start)))
-        host = handle.address.rpartition(":")[0]
-        for port in LISTENERS:
-            watch: Any = MatchServiceStub(await self.channel(f"{host}:{port}")).Watch(
-                pb.WatchRequest(match_id=handle.match_id), metadata=self.metadata("held-n")
-            )
-            # Nobody is so good: this seek waits for ever.
-            request = mm_pb.SeekRequest(request_id=f"held-{port}", pool=mm_pb.POOL_RATED, lowest_rating=9000)
-            seek: Any = MatchmakingServiceStub(await self.channel(f"play.example.org:{port}")).Seek(
-                request, metadata=self.metadata(f"seeker-{port}")
-            )
-            self.held["Watch", port], self.held["Seek", port] = Held(watch), Held(seek)
-        for (_, port), held in self.held.items():
-            if port != 445:  # which may be too hasty for a first word
-                await held.more(than=0)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def front(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Front]:
-    """The gateway before two game processes, matchmaking and a clock."""
-    folder = tmp_path_factory.mktemp("gateway")
-    extra: dict[str, dict[str, str]] = {"clock": {}, "matchmaking": {}}
-    for game in GAMES:
-        address = f"{game}.{ANY_GAME.partition('.')[2]}"
-        extra[game] = {"PUBLIC_ADDRESS": address, "HEARTBEAT_SECONDS": str(HEARTBEAT_SECONDS)}
-    outside = Authority(folder / "outside", "outside")
-    async with AsyncExitStack() as exits:
-        database_url = await asyncio.to_thread(new_database)
-        secure = await exits.enter_async_context(secure_stack(folder, database_url, extra))
-        await secure.stack.start(*extra)
-        port = secure.stack.ports
-        pods = {
-            "matchmaking": [port["matchmaking"]],
-            "game": [port[game] for game in GAMES],
-            **{game: [port[game]] for game in GAMES},
-        }
-        cert = outside.issue("gateway", "play.example.org", "*.play.example.org")
-        files = Files(*cert, authority=secure.inside.file)
-        made = gateways()
-        # Listeners that differ in what is the client's side alone share their backends.
-        clusters = {
-            cluster["name"]: cluster for gateway in made.values() for cluster in gateway.clusters(pods, files)
-        }
-        listeners = [gateway.listener(name, files) for name, gateway in made.items()]
-        running = await exits.enter_async_context(envoy(folder, listeners, list(clusters.values())))
-        ports = await running.ports()
-        there = {outer: ports[name] for outer, name in LISTENERS.items()}
-        network = exits.enter_context(pytest.MonkeyPatch.context())
-        network.setenv("grpc_proxy", await exits.enter_async_context(tunnel(there)))
-        network.setenv("no_grpc_proxy", HOST)
-        clients = await exits.enter_async_context(AsyncExitStack())
-        front = Front(secure, outside, running, clients)
-        await front.hold_streams()
-        yield front
-        for held in front.held.values():
-            held.call.cancel()
-        for task in front.tasks:
-            task.cancel()
-        await asyncio.gather(*front.tasks, return_exceptions=True)
+    """One for all tests: what it takes long to show goes on behind the others."""
+    database_url = await asyncio.to_thread(new_database)
+    async with gateway_front(tmp_path_factory.mktemp("gateway"), database_url) as made:
+        yield made
 
 
 # First, since it takes a while to show: see `hold_streams`.
@@ -409,36 +236,78 @@ async def test_certificates_and_keys_of_tokens_are_replaced_while_all_play_on(fr
     assert (await (await front.client("ann")).profile()).player_id == "ann"
 
 
-async def test_players_follow_their_match_when_its_process_is_drained(front: Front) -> None:
-    """SIGTERM: the matches go on at the other process, no event is lost, and nobody loses by it."""
-    made = front.secure.stack
-    handle, north, south = await front.pair("moved", "game-1")
+async def by_sigterm(front: Front) -> None:
+    """As Kubernetes ends a pod, and starts it again when its matches are away."""
+    assert await front.secure.stack.processes["game-1"].terminate() == 0
+
+
+async def after_sigterm(front: Front) -> None:
+    await front.secure.stack.start("game-1")
+
+
+async def by_order(front: Front) -> None:
+    """As an operator takes a process out of service."""
+    await ops(
+        front.secure.stack, "game", "drain", "game-1", "--reason", "kernel", env=front.secure.operator_env()
+    )
+
+
+async def after_order(front: Front) -> None:
+    await ops(front.secure.stack, "game", "resume", "game-1", env=front.secure.operator_env())
+    await front.secure.stack.processes["game-1"].event("drain_ended")
+
+
+@pytest.mark.parametrize(
+    ("leave", "come_back"),
+    [
+        pytest.param(by_sigterm, after_sigterm, id="sigterm"),
+        pytest.param(by_order, after_order, id="order"),
+    ],
+)
+async def test_players_follow_their_match_when_its_process_is_drained(
+    front: Front, leave: Callable[[Front], Awaitable[None]], come_back: Callable[[Front], Awaitable[None]]
+) -> None:
+    """It goes on at the other process, no event is lost, and nobody loses by it."""
+    handle, north, south = await front.pair(new_id(), "game-1")
+    other = "game-0.play.example.org:443"
     seen: list[int] = []
-    choose = give_up_after(80)
-    enough = asyncio.Event()
+    enough, moved = asyncio.Event(), asyncio.Event()
 
     def hear(news: News) -> None:
         seen.extend(event.sequence for event in news.events)
         if len(seen) > 20:
             enough.set()
 
+    async def choose(table: TableState) -> Command | None:
+        """Quick at first, then somebody who thinks, until the match has moved; soon over after that."""
+        if moved.is_set() and table.seat is not None:
+            return Resign(table.seat)
+        if enough.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(moved.wait(), THINK_SECONDS)
+        return greedy.choose(table)
+
+    async def is_there() -> bool:
+        return await north.locate(handle.match_id) == other
+
     async with asyncio.TaskGroup() as group:
         group.create_task(play(south.play(handle.match_id, handle.address), choose))
         playing = group.create_task(play(north.play(handle), choose, hear))
         async with asyncio.timeout(SECONDS_MAX):
             await enough.wait()
-        assert await made.processes["game-1"].terminate() == 0
+        await leave(front)
+        await eventually(is_there)
+        moved.set()
     table: TableState = playing.result()
     assert table.outcome is not None
     assert table.outcome.cause is Cause.RESIGNATION
     assert seen == list(range(seen[0], table.sequence + 1))
-    over = await made.processes["game-0"].event("match_over", match_id=handle.match_id)
-    assert over["cause"] == "resignation"
-    # The address that is gone answers nothing; whoever still has it finds the match all the same.
+    await front.secure.stack.processes["game-0"].event("match_over", match_id=handle.match_id)
+    # Whoever asks any process finds the match all the same.
     assert (await north.get_match(handle.match_id, ANY_GAME)).outcome == table.outcome
-    await made.start("game-1")
-    again, _, _ = await front.pair("back", "game-1")
-    assert again.address == "game-1.play.example.org:443"
+    await come_back(front)
+    again, _, _ = await front.pair(new_id(), "game-1")
+    assert again.address == handle.address
 
 
 async def test_streams_live_on_where_the_manifests_say_so_and_are_cut_where_nobody_does(front: Front) -> None:
