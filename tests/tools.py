@@ -13,17 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent
 _ADVICE = {
     "prometheus": "`make tools` gets it on Debian and its like",
     "promtool": "`make tools` gets it on Debian and its like",
-    "kubectl": "install kubectl 1.27 or newer",
-    "kustomize": "install kustomize 5 or newer",
+    "kubectl": "`make setup` installs it",
     "hadolint": "`make setup` installs it",
     "envoy": "`make setup` installs it where it is published",
 }
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a program: of PATH, of build/tools (`make tools`), or of the environment that runs this."""
-    folders = [ROOT / "build" / "tools" / "bin", Path(sys.prefix) / "bin"]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
+    """The path of a program: of the environment that runs this, whose versions are locked, of build/tools
+    (`make tools`), or of PATH."""
+    folders = [Path(sys.prefix) / "bin", ROOT / "build" / "tools" / "bin"]
+    return shutil.which(name, path=os.pathsep.join(map(str, folders))) or shutil.which(name)
 
 
 def tool(name: str) -> str:
