@@ -89,7 +89,7 @@ arena: setup ## play the house bots against each other, MATCHES a pairing (200):
 	@$(BIN)/python -m client.arena greedy easy --matches $(or $(MATCHES),200)
 	@$(BIN)/python -m client.arena strong greedy --matches $(or $(MATCHES),200)
 
-image-rehearsal: setup ## carry the Dockerfile out without Docker and run each service on what comes out (Linux, root)
+image-rehearsal: setup ## carry the Dockerfile out without Docker and run the pods of production on what comes out (Linux, root)
 	@$(BIN)/python -m tests.k8s.rehearsal
 
 lock: ## resolve the dependencies anew and write the requirements files (UPGRADE=1 takes newer releases)

@@ -115,7 +115,9 @@ class Manifests:
             and (name is None or name.rpartition("-")[0] == pod.owner["metadata"]["name"])
         ]
 
-    def environment(self, pod: Pod, secrets: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    def environment(
+        self, pod: Pod, secrets: Mapping[tuple[str, str], str], *, number: int = 0
+    ) -> dict[str, str]:
         """What the process of a pod finds, given the values of secrets: references are resolved as Kubernetes does.
 
         A name in `$(…)` must have been defined above: Kubernetes leaves what is not.
@@ -132,7 +134,7 @@ class Manifests:
                 case {"secretKeyRef": {"name": name, "key": key}}:
                     value = secrets[re.sub(r"-[a-z0-9]{10}$", "", name), key]
                 case {"fieldRef": {"fieldPath": "metadata.name"}}:
-                    value = f"{pod.role}-0"
+                    value = f"{pod.role}-{number}"
                 case other:
                     raise AssertionError(f"no test knows {other}")
             own[entry["name"]] = value

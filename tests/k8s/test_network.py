@@ -61,7 +61,7 @@ def needed(manifests: Manifests) -> set[Edge]:
         env = manifests.environment(pod, SECRETS)
         for name in ("CLOCK_ADDRESS", "MATCHMAKING_ADDRESS", "METRICS_TARGETS"):
             for address in filter(None, env.get(PREFIX + name, "").split(",")):
-                service, port = split_address(address)
+                service, port = split_address(address.rpartition("=")[2])
                 edges |= {(role, target.role, port) for target in manifests.behind(service)}
         if f"{PREFIX}DATABASE_URL" in env:
             edges.add((role, "database", 5432))

@@ -209,7 +209,7 @@ def test_addresses_lead_to_services(overlay: Manifests) -> None:
         env = overlay.environment(pod, SECRETS)
         for name in ("CLOCK_ADDRESS", "MATCHMAKING_ADDRESS", "METRICS_TARGETS"):
             for address in filter(None, env.get(PREFIX + name, "").split(",")):
-                service, port = split_address(address)
+                service, port = split_address(address.rpartition("=")[2])
                 spec = overlay.of("Service")[service]["spec"]
                 assert port in {found["port"] for found in spec["ports"]}, address
                 # All of several processes are meant, those that are not ready too; or it is the leader's.
