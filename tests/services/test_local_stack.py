@@ -248,6 +248,20 @@ def test_two_stacks_started_at_once_share_the_machine(tmp_path: Path) -> None:
         assert (one.wait(), other.wait()) == (0, 0)
 
 
+def act_as_operator(folder: Path) -> str:
+    """What an operator called ada is shown who announces something in a shell that was made one of an operator's."""
+    python = [sys.executable, "-m"]
+    made = subprocess.check_output(
+        [*python, "services.local", "operator", "ada", "--folder", str(folder)], text=True
+    )
+    exported = dict(line.removeprefix("export ").split("=", 1) for line in made.splitlines())
+    return subprocess.check_output(
+        [*python, "services.ops", "matchmaking", "announce", "hello"],
+        env={**os.environ, **exported},
+        text=True,
+    )
+
+
 def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -260,6 +274,9 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> Non
             assert found is not None, running.out
             # Whoever follows the pointers reaches this stack.
             assert f"client ladder --server 127.0.0.1:{found[1]}" in running.out
+            assert "services.local operator" in running.out
+            shown = act_as_operator(running.folder)
+            assert re.search(r"rated +open .* hello +ada", shown), shown
             command = [sys.executable, "-m", "client", "ladder", "--server", f"127.0.0.1:{found[1]}"]
             environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
             said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
