@@ -161,6 +161,18 @@ def test_generated_messages_are_built_and_read_in_wire_alone() -> None:
     ] == []
 
 
+def test_metrics_are_defined_on_one_page_a_service() -> None:
+    """Elsewhere they are counted, and found there by whoever asks what a series means."""
+    kinds = [
+        f"prometheus_client.{kind}" for kind in ("Counter", "Gauge", "Histogram", "Summary", "Info", "Enum")
+    ]
+    defined = [
+        (module, f"{module}:{line}") for module, line, name in imports("services") if within(name, *kinds)
+    ]
+    assert len(defined) > 3
+    assert [where for module, where in defined if not re.fullmatch(r"services\.\w+\.metrics", module)] == []
+
+
 def test_no_tracked_file_names_a_place_of_somebodys_machine() -> None:
     """The product stands alone: no path of the machine it was written on, no address of a package index."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
