@@ -315,6 +315,8 @@ class Rooms:
         rooms = {match_id: room for match_id, room in self._rooms.items() if not room.closed}
         owners = await ownership.owners_of(self._pool, list(rooms))
         for match_id, room in rooms.items():
+            if self._rooms.get(match_id) is not room:
+                continue  # it has ended meanwhile, by a write that was refused for example
             owner = owners.get(match_id)
             mine = owner is not None and owner.engine_id == self._shell.incarnation.engine_id
             if owner is not None and not (mine and owner.fence == room.fence):

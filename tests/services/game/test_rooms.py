@@ -97,6 +97,30 @@ async def test_a_match_that_a_player_asks_for_first_is_resumed_all_the_same(
         await rooms.suspend()
 
 
+async def test_a_room_that_ends_while_owners_are_looked_up_is_none_to_leave(database_url: str) -> None:
+    """Somebody else has the match, and the room has found out by itself: a process must not die of that."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=1) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        ended, left = await orphans(pool, 2)
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+        assert await rooms.take_up_orphans() == 2
+        await pool.execute("update match_owner set engine_id = 'other', fence = 3")
+        async with pool.acquire():
+            # It has seen both, and waits for the only connection.
+            looking = asyncio.create_task(rooms.check_fences())
+            await asyncio.sleep(0)
+            task = rooms._room_tasks[ended]
+            task.cancel()
+            await asyncio.wait({task})
+        await looking
+        assert ended not in rooms._rooms
+        still = rooms._room_tasks.get(left)
+        assert still is None or still.cancelling()
+        await rooms.suspend()
+
+
 async def test_live_matches_are_counted_by_what_they_wait_for(database_url: str) -> None:
     """When somebody looks, whatever way a match has come here; one that a fault of ours stopped is in no phase."""
     async with (
