@@ -36,7 +36,10 @@ class Tally:
 
 def compact(
     database_url: Database,
-    days: Annotated[float, typer.Option(min=0, help="Only matches that ended longer ago.")] = 30.0,
+    days: Annotated[
+        float,
+        typer.Option(min=0, help="Only matches that ended longer ago. Less than 1: only where nobody plays."),
+    ] = 30.0,
     rate: Annotated[
         float, typer.Option(min=0.1, help="At most so many matches a second, so that nobody is disturbed.")
     ] = 50.0,

@@ -130,6 +130,11 @@ async def mend(
                 engine_id,
                 fence,
             )
+        if await connection.fetchval(
+            "select exists (select from match_archive where match_id = $1)", uuid.UUID(match_id)
+        ):
+            # Its rows are not lost: they were moved, compared and all, after the match was over.
+            return Found(State.WHOLE)
         first = kept[0].revision if kept else revision + 1
         before = await connection.fetchval(
             "select count(*) from match_log where match_id = $1 and revision < $2", uuid.UUID(match_id), first

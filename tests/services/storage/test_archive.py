@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +16,11 @@ import pytest
 
 from services.storage import archiving, matches, standings, voids
 from services.storage.archiving import ChangedError
+from services.storage.entry import Entry
 from services.storage.evidence import get_time_facts
+from services.storage.incidents import Incident
 from services.storage.matchlog import DamagedError, pack, unpack
+from services.storage.mending import State, mend
 from services.storage.pool import Connection
 from tests.services.storage.results import Fate, decide_all, mortal, put_result
 
@@ -168,6 +173,23 @@ async def test_what_cannot_be_kept_exactly_is_not_moved(
     assert await connection.fetchval("select count(*) from match_archive") == 0
 
 
+async def test_a_log_that_was_moved_is_not_taken_for_lost(connection: Connection, match_id: UUID) -> None:
+    """Its writer may still have rulings of it in memory when the database fails over."""
+    kept = [
+        Entry(str(match_id), number, 2 * number, 2 * number + 1, 1, json.dumps(events))
+        for number, events in enumerate(EVENTS, 1)
+    ]
+    await archiving.move(connection, match_id)
+    for some in (kept, kept[1:], []):
+        found = await mend(connection, "game-1", str(match_id), 1, len(EVENTS), some, no_incident)
+        assert found.state is State.WHOLE
+    assert await rows(connection) == []
+
+
+def no_incident(_match_id: str, why: str) -> Incident:
+    raise AssertionError(why)
+
+
 def test_an_archive_that_was_damaged_is_found() -> None:
     row = {"revision": 1, "events": "[]", "at": datetime.now(UTC), "request_hash": None}
     packed = pack([row])
@@ -179,3 +201,21 @@ def test_an_archive_that_was_damaged_is_found() -> None:
     ):
         with pytest.raises(DamagedError, match=why):
             unpack(data, packed.checksum, rulings)
+
+
+def test_no_other_module_reads_logs_of_matches_that_are_over() -> None:
+    """Whoever asks match_log alone would miss what was moved. These write it, look for live matches or at both places."""
+    asks = {
+        path.name
+        for path in Path(matches.__file__).parent.glob("*.py")
+        if re.search(r"\b(from|join|into)\s+match_log\b", path.read_text("utf-8"))
+    }
+    assert asks <= {
+        "archiving.py",
+        "consistency.py",
+        "incidents.py",
+        "journal.py",
+        "matchlog.py",
+        "mending.py",
+        "seeks.py",
+    }
