@@ -16,6 +16,7 @@ import grpc
 import pytest
 import pytest_asyncio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from prometheus_client import CollectorRegistry
 
 from client import News, TableState, Transport
 from client.bots import greedy
@@ -23,9 +24,12 @@ from client.bots.player import play
 from client.errors import from_rpc
 from engine.command import Command, Resign
 from engine.outcome import Cause
+from services.canary.__main__ import play as canary_plays
+from services.canary.metrics import CanaryMetrics
+from services.canary.settings import CanarySettings
 from services.common import channels
 from services.common.channels import Options
-from services.common.settings import PREFIX
+from services.common.settings import PREFIX, Environment
 from services.ops.watch import Screen, follow_clock
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
@@ -110,6 +114,21 @@ async def test_players_meet_and_play_a_rated_match(front: Front) -> None:
         assert table.outcome is not None
         assert table.outcome.cause is Cause.RESIGNATION
     assert (await ann.record(mine.match_id)).startswith("{")
+
+
+async def test_the_canary_plays_through_the_front_door(front: Front, tmp_path: Path) -> None:
+    """With the settings of its manifest: TLS, one address for matchmaking and one for any game process."""
+    tokens = {seat: front.secure.token(f"canary-{seat}") for seat in ("north", "south")}
+    (tmp_path / "tokens.json").write_text(json.dumps(tokens), "utf-8")
+    settings = CanarySettings(
+        env=Environment.PRODUCTION,
+        canary_server=MATCHMAKING,
+        canary_game=ANY_GAME,
+        canary_tls=True,
+        canary_ca_file=front.outside.file,
+        canary_tokens_file=tmp_path / "tokens.json",
+    )
+    assert await canary_plays(settings, CanaryMetrics(CollectorRegistry()))
 
 
 @pytest.mark.parametrize("transport", list(Transport))
