@@ -44,6 +44,8 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
         if database.checks_fences and (owner["engine_id"], owner["fence"]) != (engine_id, row["fence"]):
             continue
         log = tables.log[match_id]
+        if row["revision"] > 1 and all(known["revision"] != row["revision"] - 1 for known in log):
+            continue
         if any(
             known["revision"] == row["revision"]
             or known["first_sequence"] == row["first_sequence"]
@@ -72,6 +74,46 @@ def read_back(backend: Backend, tables: Tables, match_id: UUID, revision: int, e
         {"fence": row["fence"], "same": json.loads(row["events"]) == json.loads(events)}
         for row in tables.log[str(match_id)]
         if row["revision"] == revision
+    ]
+
+
+@says("select engine_id, fence from match_owner")
+def owner_for_update(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """Who may put rulings of a match back. Nothing is ever lost here: what is written then is no statement of ours."""
+    owner = tables.owner.get(str(match_id))
+    if owner is None:
+        return []
+    backend.lock("owner", str(match_id))
+    return [{"engine_id": owner["engine_id"], "fence": owner["fence"]}]
+
+
+@says("select count(*) from match_log where match_id")
+def count_before(backend: Backend, tables: Tables, match_id: UUID, first: int) -> list[Row]:
+    """How many rulings there are before one."""
+    return [{"count": sum(row["revision"] < first for row in tables.log[str(match_id)])}]
+
+
+@says("select k.revision, l.fence = k.fence")
+def compare(
+    backend: Backend,
+    tables: Tables,
+    match_id: UUID,
+    revisions: Sequence[int],
+    fences: Sequence[int],
+    events: Sequence[str],
+) -> list[Row]:
+    """Which of these rulings are there, and are the same."""
+    wanted = {
+        revision: (fence, json.loads(text))
+        for revision, fence, text in zip(revisions, fences, events, strict=True)
+    }
+    return [
+        {
+            "revision": row["revision"],
+            "same": (row["fence"], json.loads(row["events"])) == wanted[row["revision"]],
+        }
+        for row in tables.log[str(match_id)]
+        if row["revision"] in wanted
     ]
 
 

@@ -152,7 +152,7 @@ def fail(error: Exception) -> NoReturn:
 
 LEAKS = re.compile(
     r"[0-6]\|[0-6]|low\W{1,6}3\W{1,20}n?\W*high|\.[A-Za-z0-9_-]{40}|abc\.def|horse"
-    f"|{SECRET}|{SALT.hex()}|{HASH}|x1a.x1b"
+    f"|{SECRET}|{SALT.hex()}|{HASH}|three-five"
 )
 
 
@@ -217,6 +217,20 @@ def test_harmless_values_are_written_as_they_are(output: StringIO) -> None:
     logs.get_logger().info("event", **values)
     line = json.loads(output.getvalue())
     assert {key: line[key] for key in values} == values
+
+
+class Words:
+    """What no shape gives away."""
+
+    def __repr__(self) -> str:
+        return "three-five"
+
+
+def test_what_is_no_plain_value_is_named_by_its_type(output: StringIO, token: str) -> None:
+    logs.get_logger().info("event", one=Words(), some=[Words(), 1], by={"name": Words()})
+    (line,) = shown(output, token)
+    hidden = "[Words hidden]"
+    assert (line["one"], line["some"], line["by"]) == (hidden, [hidden, 1], {"name": hidden})
 
 
 def test_exceptions_say_where_they_come_from_and_no_secret(output: StringIO, token: str) -> None:
