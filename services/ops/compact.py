@@ -41,7 +41,7 @@ def compact(
         typer.Option(min=0, help="Only matches that ended longer ago. Less than 1: only where nobody plays."),
     ] = 30.0,
     rate: Annotated[
-        float, typer.Option(min=0.1, help="At most so many matches a second, so that nobody is disturbed.")
+        float, typer.Option(min=0.001, help="At most so many matches a second, so that nobody is disturbed.")
     ] = 50.0,
     limit: Annotated[int, typer.Option(min=0, help="At most so many matches; 0: all.")] = 0,
 ) -> None:

@@ -86,7 +86,7 @@ async def postgres(program: str, *arguments: str) -> None:
 async def compact(connection: Connection, url: str) -> None:
     """Moves all logs; the first time it is asked to stop when it has just begun."""
     command = (sys.executable, "-m", "services", "compact", "--days", "0", "--database-url", url)
-    slow = await started(*command, "--rate", "0.1")
+    slow = await started(*command, "--rate", "0.001")
 
     async def begun() -> bool:
         return bool(await connection.fetchval("select exists (select from match_archive)"))
@@ -187,6 +187,7 @@ async def test_a_backup_is_restored_checked_compacted_and_played_on(
     for table in (won, late):
         assert await record(table) == told[table.match_id]
     await explained(fresh, late.match_id)
+    assert (await won.view(NORTH)).HasField("outcome")
     # The request still has the answer it had, for the life of the match and after.
     assert await won.send(SOUTH, resign) == answer
     await playing.until_over()
