@@ -48,6 +48,8 @@ class Growth:
     played_wal: int
     moved_wal: int
     moved_seconds: float
+    moved_cpu_seconds: float
+    """Of the job alone: what PostgreSQL needs beside it comes on top."""
     plain_bytes: int
     packed_bytes: int
 
@@ -82,18 +84,18 @@ async def measure(folder: Path, url: str, wanted: int, console: Console) -> Grow
         played_wal = await wal_position(database) - wal
         rulings = await database.fetchval("select count(*) from match_log")
         before = _less(await sizes(database), empty)
-        wal, began = await wal_position(database), time.perf_counter()
+        wal, began, worked = await wal_position(database), time.perf_counter(), time.process_time()
         plain = packed = 0
         for match in await archiving.candidates(database, days=0, after=0, limit=wanted):
             moved = await archiving.move(database, match.match_id)
             assert moved is not None
             plain, packed = plain + moved.plain_bytes, packed + moved.packed_bytes
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
         moved_wal = await wal_position(database) - wal
         # As if what has become free were used again.
         await database.execute("vacuum full match_log")
         after = _less(await sizes(database), empty)
-    return Growth(wanted, rulings, before, after, played_wal, moved_wal, seconds, plain, packed)
+    return Growth(wanted, rulings, before, after, played_wal, moved_wal, seconds, cpu, plain, packed)
 
 
 async def _keep_playing(made: Stack, number: int, left: Iterable[int]) -> None:
@@ -162,7 +164,8 @@ def show(console: Console, grown: Growth) -> None:
     console.print(
         f"{grown.rulings / grown.matches:.1f} rulings a match; WAL {grown.played_wal / grown.matches:,.0f} bytes a match"
         f" while it was played, {grown.moved_wal / grown.matches:,.0f} while its log was moved;"
-        f" {grown.matches / grown.moved_seconds:.0f} logs moved a second;"
+        f" {grown.matches / grown.moved_seconds:.0f} logs moved a second,"
+        f" {grown.moved_cpu_seconds / grown.matches * 1000:.0f} ms of CPU each;"
         f" {grown.plain_bytes / grown.matches:,.0f} bytes of JSON became"
         f" {grown.packed_bytes / grown.matches:,.0f} ({grown.packed_bytes / grown.plain_bytes:.1%})"
     )
