@@ -36,7 +36,7 @@ from services.common.metrics import (
 from services.common.redaction import clean
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
-from services.storage.pool import DatabaseUnavailableError, MeteredPool, open_pool
+from services.storage.pool import TRANSIENT, DatabaseUnavailableError, MeteredPool, open_pool
 from services.storage.server import Server
 
 READY = "ready"
@@ -268,7 +268,12 @@ class Host:
                 metrics=page.address,
                 health=health_address,
             )
-            await self.stopping.wait()
+            stopped = asyncio.create_task(self.stopping.wait(), name="stopped")
+            await asyncio.wait({stopped, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopped.done():
+                # It ends by a bug alone. Rather no process than one that says for ever what was true once.
+                stopped.cancel()
+                watcher.result()
             self.log.info("draining", service=self.name)
             watcher.cancel()
             await self._set_ready(ready=False)
@@ -345,7 +350,7 @@ class Host:
     async def _ask_database(self) -> bool:
         try:
             return bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except (*TRANSIENT, asyncpg.PostgresError):
             return False
 
 
