@@ -15,24 +15,29 @@ from services.ops.outage import Judgement, Verdict, judge
 from services.ops.pages import Reader, target_of
 from services.ops.status import look_around
 from services.ops.statusview import as_json
+from tests.pseudoterminal import in_a_terminal
 from tests.seats import Table, eventually
 from tests.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def status(made: Stack, *more: str) -> tuple[int, str]:
-    """Runs `python -m services.ops status`: its exit status and what it printed."""
+async def where(made: Stack) -> dict[str, str]:
+    """What an operator has in the environment."""
     targets = [f"{name}={await made.metrics_address(name)}" for name in made.processes]
-    environment = {
+    return {
         "SPECTACULAR_BID_DATABASE_URL": made.database_url,
         "SPECTACULAR_BID_METRICS_TARGETS": ",".join(targets),
     }
+
+
+async def status(made: Stack) -> tuple[int, str]:
+    """Runs `python -m services.ops status`: its exit status and what it printed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.ops", "status", *more),
+        *(sys.executable, "-m", "services.ops", "status"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **environment},
+        env={**os.environ, **await where(made)},
     )
     out, err = await process.communicate()
     assert err == b"", err.decode()
@@ -64,11 +69,19 @@ async def test_an_outage_is_seen_while_it_lasts(own: Stack) -> None:
     assert sum(found["live_matches"].values()) == 1
     assert [lease["engine_id"] for lease in found["database"]["leases"]] == ["game"]
 
-    own.processes["game"].signal(signal.SIGSTOP)
-    wrong, text = await status(own)
-    own.processes["game"].signal(signal.SIGCONT)
-    assert wrong == 1
-    assert "does not answer" in text.partition("what it does")[0]
+    watch = ("services.ops", "status", "--watch", "--every", "0.2")
+    async with in_a_terminal(*watch, columns=160, rows=40, env=await where(own)) as screen:
+        await screen.shows("all is well")
+        own.processes["game"].signal(signal.SIGSTOP)
+        text = await screen.shows("something is wrong")
+        wrong, _ = await status(own)
+        own.processes["game"].signal(signal.SIGCONT)
+        assert wrong == 1
+        assert "game game" in text.partition("what it does")[0]
+        assert "does not answer" in text
+        await screen.shows("all is well")
+        screen.process.send_signal(signal.SIGINT)
+        assert await screen.exit_status() == 0
 
     own.processes["clock"].kill()
 
