@@ -48,6 +48,17 @@ def development(folder: Path) -> Manifests:
     return Manifests(build(copy / "overlays" / DEVELOPMENT))
 
 
+def production_with(component: str, folder: Path) -> Manifests:
+    """The overlay of production with one more component, the last, in a copy under `folder`."""
+    shutil.copytree(K8S, folder / "k8s", ignore=shutil.ignore_patterns("secrets", "__pycache__"))
+    overlay = folder / "k8s" / "overlays" / PRODUCTION / "kustomization.yaml"
+    text = overlay.read_text("utf-8")
+    last = "  - ../../components/backups\n"
+    assert last in text
+    overlay.write_text(text.replace(last, f"{last}  - ../../components/{component}\n"), "utf-8")
+    return Manifests(build(overlay.parent))
+
+
 @dataclass(frozen=True)
 class Pod:
     """What an object makes pods of."""

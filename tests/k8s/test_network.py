@@ -12,7 +12,7 @@ from k8s import addresses
 from services.common.settings import PREFIX, split_address
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
-from tests.k8s.manifests import K8S, ROOT, Manifests, Object, Pod, seconds
+from tests.k8s.manifests import K8S, ROOT, Manifests, Object, Pod, production_with, seconds
 from tests.k8s.test_settings import SECRETS, SERVICES
 
 Edge = tuple[str, str, int]
@@ -122,6 +122,21 @@ def test_nobody_reaches_everywhere(production: Manifests) -> None:
         for policy in production.of("NetworkPolicy").values()
         for rule in policy["spec"].get("ingress", [])
     )
+
+
+def test_traces_go_to_the_collector_that_the_services_are_told_of(
+    tmp_path: Path, production: Manifests
+) -> None:
+    traced = production_with("tracing", tmp_path)
+    pods = list(traced.ours().values())
+    more = allowed(traced, pods, "egress") - allowed(production, pods, "egress")
+    (endpoint,) = {
+        traced.environment(traced.ours()[role], SECRETS)[f"{PREFIX}TRACING_ENDPOINT"] for role in SERVICES
+    }
+    service, _, place = endpoint.removeprefix("http://").partition(".")
+    namespace, port = split_address(place)
+    assert service
+    assert more == {(role, f"{namespace}/", port) for role in SERVICES}
 
 
 # The way in

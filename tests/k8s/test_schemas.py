@@ -12,7 +12,7 @@ import jsonschema
 import kubernetes_validate.utils
 import pytest
 
-from tests.k8s.manifests import Manifests, Object
+from tests.k8s.manifests import Manifests, Object, production_with
 
 SCHEMAS = Path(__file__).with_name("schemas")
 VERSIONS = ("1.34", kubernetes_validate.latest_version())
@@ -56,6 +56,26 @@ def test_the_objects_of_operators_are_valid(production: Manifests) -> None:
         where = f"{found['kind']} {found['metadata']['name']}"
         faults = list(jsonschema.Draft202012Validator(schema(found["kind"])).iter_errors(found))
         assert not faults, f"{where}: {[(fault.json_path, fault.message) for fault in faults]}"
+
+
+def test_a_database_from_its_backup_is_the_same_but_for_where_it_comes_from(
+    production: Manifests, tmp_path: Path
+) -> None:
+    restored = production_with("restore", tmp_path).of("Cluster")["database"]
+    jsonschema.Draft202012Validator(schema("Cluster")).validate(restored)
+    plain = production.of("Cluster")["database"]
+    changed = {"bootstrap", "externalClusters", "plugins"}
+    assert {name for name in restored["spec"] if restored["spec"][name] != plain["spec"].get(name)} == changed
+    assert set(restored["spec"]["bootstrap"]) == {"recovery"}, "it would be made empty"
+    recovery, made = restored["spec"]["bootstrap"]["recovery"], plain["spec"]["bootstrap"]["initdb"]
+    assert (recovery["database"], recovery["owner"]) == (made["database"], made["owner"])
+    (source,) = restored["spec"]["externalClusters"]
+    assert recovery["source"] == source["name"]
+    (archive,) = restored["spec"]["plugins"]
+    assert source["plugin"]["name"] == archive["name"] == plain["spec"]["plugins"][0]["name"]
+    # Where it is read from is where production writes to, and nothing is written over it.
+    assert source["plugin"]["parameters"]["serverName"] == plain["metadata"]["name"]
+    assert archive["parameters"]["serverName"] != source["plugin"]["parameters"]["serverName"]
 
 
 def test_development_needs_no_operator(development: Manifests) -> None:
