@@ -38,7 +38,16 @@ PAUSE_SECONDS: Final = (5.0, 10.0, 30.0, 60.0, 300.0)
 class Handover:
     """Moves the matches of this process away for as long as that is wanted."""
 
-    def __init__(self, pool: Pool, rooms: Rooms, engine_id: str, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        rooms: Rooms,
+        engine_id: str,
+        wanted: Callable[[], bool],
+        *,
+        patience_ns: int = PATIENCE_NS,
+    ) -> None:
+        self._patience_ns = patience_ns
         self._pool = pool
         self._rooms = rooms
         self._engine_id = engine_id
@@ -104,7 +113,7 @@ class Handover:
         """Rooms in which nobody's time runs, or has run for long, leave at once; the others at the end of the turn."""
         for room in self._rooms.live():
             turn_ns = room.turn_ns
-            idle = turn_ns is None or turn_ns >= PATIENCE_NS
+            idle = turn_ns is None or turn_ns >= self._patience_ns
             if idle and not room.departure.begun and not room.story.over and not room.held:
                 if not self._grant(room):
                     return

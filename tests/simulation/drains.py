@@ -21,6 +21,7 @@ from tests.simulation.statements import _own as own
 from tests.simulation.world import EPOCH
 
 CAPACITIES: Final = (1, 3, 100)
+PATIENCES_NS: Final = (0, SECOND, 10 * SECOND)
 
 
 def _ready(backend: Backend, tables: Tables, engine_id: str) -> list[tuple[str, Row]]:
@@ -66,16 +67,19 @@ class DrainedProcess(GameProcess):
     """As services.game.__main__, with what obeys operators."""
 
     drained: set[str]
+    patience_ns: int
 
-    def obey(self, drained: set[str], capacity: int) -> None:
-        """What others order, and what it says to others."""
+    def obey(self, drained: set[str], capacity: int, patience_ns: int) -> None:
+        """What others order, what it says to others, and how long it waits for the end of a turn."""
         self.drained = drained
+        self.patience_ns = patience_ns
         self.lease.capacity = capacity
         self.lease.standing = lambda: "drained" if self.engine_id in drained else "ready"
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """Handing over while that is wanted."""
-        return [Handover(self.pool, self.rooms, self.engine_id, self._wanted).run()]
+        handover = Handover(self.pool, self.rooms, self.engine_id, self._wanted, patience_ns=self.patience_ns)
+        return [handover.run()]
 
     def _wanted(self) -> bool:
         self.rooms.in_service = self.engine_id not in self.drained
@@ -93,7 +97,7 @@ class DrainedSimulation(FaultySimulation):
     def make_game(self, *given: Any) -> GameProcess:
         """A process that obeys."""
         made = DrainedProcess(*given)
-        made.obey(self.drained, self.orders.choice(CAPACITIES))
+        made.obey(self.drained, self.orders.choice(CAPACITIES), self.orders.choice(PATIENCES_NS))
         return made
 
     def plan(self) -> None:

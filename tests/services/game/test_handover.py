@@ -83,6 +83,7 @@ async def test_no_more_than_others_have_room_for_and_few_at_a_time(
     async with two(database_url, 40) as made:
         await made.says("ready", room=30)
         mover = Handover(made.pool, made.old, "old", lambda: made.wanted)
+        began = asyncio.get_running_loop().time()
         rooms = {room.story.row.match_id: room for room in made.old.live()}
         for moved in (MOVING_MAX, 30, 30):
             await stepped(mover, made)
@@ -94,6 +95,10 @@ async def test_no_more_than_others_have_room_for_and_few_at_a_time(
         told = [room for room in rooms.values() if room.closed]
         assert len(told) == 30
         assert {room.departure.successor for room in told} == {"new:1"}
+        lasted = asyncio.get_running_loop().time() - began
+        pause = made.new._shell.metrics.handoff_pause
+        assert sum(bucket.get() for bucket in pause._buckets) == 30
+        assert 0 < pause._sum.get() < 30 * lasted
         assert not any(room.departure.begun for room in made.old.live())
         # More room, but nobody wants it any more.
         await made.says("ready", room=100)
