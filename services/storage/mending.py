@@ -3,7 +3,7 @@
 A new primary without the last transactions of the old one, a base copy from before, an unlucky repair: rulings that
 players were told are missing. Their writer still has the newest of them in memory and puts them back, exactly, under
 their own revisions and fences. What it cannot put back it says, and nothing is written behind a hole in any case: each
-append asks for the ruling before it.
+append looks where the log ends.
 """
 
 from __future__ import annotations

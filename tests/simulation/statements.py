@@ -44,7 +44,7 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
         if database.checks_fences and (owner["engine_id"], owner["fence"]) != (engine_id, row["fence"]):
             continue
         log = tables.log[match_id]
-        if row["revision"] > 1 and all(known["revision"] != row["revision"] - 1 for known in log):
+        if row["revision"] > max((known["revision"] for known in log), default=0) + 1:
             continue
         if any(
             known["revision"] == row["revision"]
