@@ -66,19 +66,19 @@ async def test_a_declaration_voids_the_live_matches_it_names_and_no_other(fresh:
     assert "switch 3 was down" in listed
 
 
-async def test_a_window_concerns_the_matches_that_were_there(fresh: Stack) -> None:
+async def test_a_window_concerns_the_matches_that_were_there(own: Stack) -> None:
     """Everything that was live in it, on one game process or on all; what began later plays on."""
-    early = await Table.create(fresh)
+    early = await Table.create(own)
     # The time of the database decides, to the microsecond.
-    ended = await fresh.pool.fetchval("select clock_timestamp()")
-    late = await Table.create(fresh)
+    ended = await own.pool.fetchval("select clock_timestamp()")
+    late = await Table.create(own)
     window = ("--from", (ended - timedelta(seconds=30)).isoformat(), "--to", ended.isoformat())
-    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--engine", "another-process", *window)
-    await ops(fresh, "incident", "declare", "--effect", "note", *WHY, "--all", *window)
-    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--engine", "game", *window)
+    await ops(own, "incident", "declare", "--effect", "void", *WHY, "--engine", "another-process", *window)
+    await ops(own, "incident", "declare", "--effect", "note", *WHY, "--all", *window)
+    await ops(own, "incident", "declare", "--effect", "void", *WHY, "--engine", "game", *window)
     await eventually(lambda: is_over(early))
     assert not await is_over(late)
-    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--all")
+    await ops(own, "incident", "declare", "--effect", "void", *WHY, "--all")
     await eventually(lambda: is_over(late))
 
 
@@ -109,14 +109,16 @@ async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_fr
     await eventually(lambda: is_over(table))
 
 
-async def test_an_incident_that_lasts_is_closed_once(fresh: Stack) -> None:
+async def test_an_incident_that_lasts_is_closed_once(own: Stack) -> None:
     """A note may be open; closing it says who and why, too."""
-    incident = await ops(fresh, "incident", "declare", "--effect", "note", *WHY, "--all")
-    assert incident in await ops(fresh, "incidents", "--open")
-    await ops(fresh, "incident", "close", incident, "--reason", "replaced", author="bob")
-    assert incident not in await ops(fresh, "incidents", "--open")
-    assert "lasts" in await ops(fresh, "incident", "close", incident, "--reason", "again", status=1)
-    detail = json.loads(await fresh.pool.fetchval("select detail from incident where kind = 'operator'"))
+    incident = await ops(own, "incident", "declare", "--effect", "note", *WHY, "--all")
+    assert incident in await ops(own, "incidents", "--open")
+    await ops(own, "incident", "close", incident, "--reason", "replaced", author="bob")
+    assert incident not in await ops(own, "incidents", "--open")
+    assert "lasts" in await ops(own, "incident", "close", incident, "--reason", "again", status=1)
+    detail = json.loads(
+        await own.pool.fetchval("select detail from incident where incident_id = $1", incident)
+    )
     assert (detail["closed_by"], detail["closed_reason"]) == ("bob", "replaced")
 
 

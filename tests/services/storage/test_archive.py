@@ -22,6 +22,7 @@ from services.storage.incidents import Incident
 from services.storage.matchlog import DamagedError, pack, unpack
 from services.storage.mending import State, mend
 from services.storage.pool import Connection
+from tests.seats import eventually
 from tests.services.storage.results import Fate, decide_all, mortal, put_result
 
 EVENTS = (
@@ -154,6 +155,18 @@ async def test_only_logs_of_matches_that_have_long_been_over_are_moved(
     with pytest.raises(asyncpg.ForeignKeyViolationError):
         await archiving.move(connection, live)
     assert len(await rows(connection)) == 3 * len(EVENTS)
+
+
+async def test_one_at_a_time_moves_logs(connection: Connection, database_url: str) -> None:
+    other = await asyncpg.connect(database_url)
+    assert await archiving.become_mover(other)
+    assert not await archiving.become_mover(connection)
+    await other.close()
+
+    async def free() -> bool:
+        return await archiving.become_mover(connection)
+
+    await eventually(free)
 
 
 async def test_what_cannot_be_kept_exactly_is_not_moved(
