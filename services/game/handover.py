@@ -7,6 +7,7 @@ is played here, so that no match waits for the others; one that nobody takes up 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -54,6 +55,8 @@ class Handover:
         self._wanted = wanted
         self._moving: dict[Room, float | None] = {}
         """Rooms that are being left, and since when their matches are offered."""
+        self._granted = asyncio.Event()
+        """A room leaves between two turns."""
         self._room = 0
         """How many matches the others would take, less what was left since that was known."""
         self._room_known_at = 0.0
@@ -64,18 +67,23 @@ class Handover:
     async def run(self) -> None:
         """Until cancelled; trouble of the database only delays it."""
         while True:
-            left = [task for room in self._moving if (task := self._rooms.task_of(room)) is not None]
-            leaving = [task for task in left if not task.done()]
-            seconds = MOVING_SECONDS if self._moving else LOOK_SECONDS
-            if leaving:
-                # Offered the moment it is left.
-                await asyncio.wait(leaving, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                await asyncio.sleep(seconds)
+            await self._rest()
+            self._granted.clear()
             try:
                 await self.step()
             except TRANSIENT as error:
                 get_logger().warning("handover_waits", error=type(error).__name__)
+
+    async def _rest(self) -> None:
+        """Until there may be something to do: a match is offered the moment it is left."""
+        tasks = [task for room in self._moving if (task := self._rooms.task_of(room)) is not None]
+        leaving = [task for task in tasks if not task.done()]
+        if leaving:
+            await asyncio.wait(leaving, timeout=MOVING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MOVING_SECONDS if self._moving else LOOK_SECONDS):
+                await self._granted.wait()
 
     async def step(self) -> None:
         """Leaves what may be left, offers what has been, and follows what is on its way."""
@@ -107,6 +115,7 @@ class Handover:
         self._room -= 1
         self._next_at = now + 1 / PER_SECOND
         self._moving[room] = None
+        self._granted.set()
         return True
 
     def _leave(self) -> None:

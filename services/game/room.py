@@ -109,9 +109,11 @@ class Room(Hearing):
 
     @property
     def turn_ns(self) -> int | None:
-        """How long the running part of a turn lasts by now, in live nanoseconds; None while no clock runs."""
+        """How much of its time the running turn has used by now, in nanoseconds; None while no clock runs."""
         decision = self._decision
-        return None if decision is None else self._shell.livetime.mark() - decision.opened.start_ns
+        if decision is None:
+            return None
+        return decision.consumed_ns + self._shell.livetime.mark() - decision.opened.start_ns
 
     # The task.
 

@@ -219,3 +219,27 @@ async def test_a_command_for_a_match_that_is_being_left_is_to_be_sent_again(data
             room.ask(None)  # type: ignore[arg-type]
         assert refused.value.reason == "TRY_AGAIN"
         assert isinstance(await made.old.find(made.match_ids[0]), Room)
+
+
+async def test_a_match_is_offered_when_it_is_left_and_not_when_somebody_looks(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its players wait: the end of their turn is noticed at once."""
+    monkeypatch.setattr(handover, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(Room, "turn_ns", 0)
+    async with two(database_url, 1) as made:
+        await made.says("ready")
+        mover = Handover(made.pool, made.old, "old", lambda: True)
+        await mover.step()
+        handing = asyncio.create_task(mover.run())
+        try:
+            await asyncio.sleep(0)  # it rests
+            (room,) = made.old.live()
+            assert room.departure.begins_between_turns()
+            room.leave()
+            async with asyncio.timeout(30):
+                while await made.owned("old"):
+                    assert not handing.done()
+        finally:
+            handing.cancel()
+            await asyncio.gather(handing, return_exceptions=True)
