@@ -25,7 +25,7 @@ LATENESS_BUCKETS: Final = (
     *(0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 1, 5, 60),
 )
 """Fine around 10 ms, within which 99 of 100 losses on time should be stored."""
-PAUSE_BUCKETS: Final = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PAUSE_BUCKETS: Final = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 OWN_REASONS: Final = ("clock_unreachable", "internal_fault", "log_lost", "operator", "verdict_mismatch")
 """Why a game process gives a match up; the others are the clock's."""
 OTHER: Final = "other"
