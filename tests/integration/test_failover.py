@@ -22,7 +22,7 @@ from services.storage.migrate import migrate
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.failover import Failover
 from tests.processes import free_port
-from tests.seats import Table, eventually
+from tests.seats import SECONDS_MAX, Table, eventually
 from tests.stack import Stack, stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -163,7 +163,8 @@ async def test_a_match_that_has_lost_too_much_is_void_with_evidence_and_still_ma
     )
     assert [tuple(row) for row in incidents] == [("log_lost", "void")]
     # Whoever looked on is sent back to the same process, and sees how it ended.
-    last = (await lost.watching.to_the_end())[-1]
+    async with asyncio.timeout(SECONDS_MAX):
+        last = (await lost.watching.to_the_end())[-1]
     assert last.reconnect.address == made.address("game")
     table = await lost.void.view(NORTH)
     assert table.outcome.detail == "log_lost"

@@ -87,6 +87,12 @@ def owner_for_update(backend: Backend, tables: Tables, match_id: UUID) -> list[R
     return [{"engine_id": owner["engine_id"], "fence": owner["fence"]}]
 
 
+@says("select exists (select from match_archive")
+def is_archived(_backend: Backend, _tables: Tables, _match_id: UUID) -> list[Row]:
+    """No match of a world is over for so long that its log was moved."""
+    return [{"exists": False}]
+
+
 @says("select count(*) from match_log where match_id")
 def count_before(backend: Backend, tables: Tables, match_id: UUID, first: int) -> list[Row]:
     """How many rulings there are before one."""
