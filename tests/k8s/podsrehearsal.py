@@ -109,7 +109,7 @@ class Cluster:
         self.authority = Authority(folder / "authority")
         self.database = database
         self.values = {
-            ("database-app", "username"): "spectacular_bid",
+            ("database-app", "username"): "owner",
             ("database-app", "password"): secrets.token_hex(16),
             ("internal", "secret"): secrets.token_urlsafe(33),
         }
@@ -324,11 +324,12 @@ async def rehearse(folder: Path) -> None:
 
 
 async def _own_role(url: str, cluster: Cluster) -> None:
-    """The password of the user and the database that CloudNativePG would have made; a PostgreSQL of ours has both."""
+    """The user and the database that CloudNativePG would have made: one owns the other, and is nobody besides."""
     user, password = (cluster.values["database-app", key] for key in ("username", "password"))
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(f"alter role {user} password '{password}'")
+        await connection.execute(f"create role {user} login password '{password}'")
+        await connection.execute(f"alter database spectacular_bid owner to {user}")
     finally:
         await connection.close()
 
