@@ -23,7 +23,7 @@ from services.common.host import READY, run_service
 from services.common.metrics import MetricsPage
 from services.common.settings import SettingsError, load
 
-LEAVE_SECONDS: Final = 8.0
+LEAVE_SECONDS: Final = 2.0
 """How long a match under way may take after a stop signal; what it leaves behind then is for the next canary."""
 
 

@@ -68,6 +68,7 @@ class Stack:
         self._postgres_starting: asyncio.Future[str] | None = None
         self._services: dict[str, Child] = {}
         self._bots: list[Child] = []
+        self._canary: Child | None = None
         self._ends: dict[asyncio.Task[int], tuple[str, Path]] = {}
 
     def address(self, name: str) -> str:
@@ -113,6 +114,9 @@ class Stack:
     async def serve(self) -> None:
         """Until the stack is asked to stop. Raises BrokenError when a part of it dies."""
         with suppress(StoppedError):
+            if self._canary is not None:
+                await self.during(self._until_listening(self._canary))
+                self._write_serving(f"canary={self._canary.listening_on('metrics')}")
             await self.during(self._stop.wait())
 
     async def run_match(self) -> int:
@@ -270,11 +274,9 @@ class Stack:
             "METRICS_LISTEN": f"{HOST}:0",
         }
         env = os.environ | {f"{PREFIX}{key}": value for key, value in own.items()}
-        canary = await self._start_child("canary", "services.canary", env=env)
+        self._canary = await self._start_child("canary", "services.canary", env=env)
         del self._services["canary"]
-        self._bots.append(canary)
-        await self.during(self._until_listening(canary))
-        self._write_serving(f"canary={canary.listening_on('metrics')}")
+        self._bots.append(self._canary)
 
     def _write_serving(self, *more: str) -> None:
         """For the commands of operators. It has the password of the database: for our user's eyes only."""

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for lefto
 
 SECONDS_MAX = 90.0
 SERVING = "Serving until Ctrl-C"
+ALONE = ("--no-match", "--no-canary")
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def test_the_demonstration_plays_a_rated_match_and_leaves_nothing_behind(tmp_pat
 def test_a_stack_that_is_asked_to_stop_stops_everything(
     tmp_path: Path, kept: Path, number: signal.Signals
 ) -> None:
-    with stack(tmp_path, "run", "--no-match", folder=kept) as running:
+    with stack(tmp_path, "run", *ALONE, folder=kept) as running:
         running.serving()
         members = family(running.process.pid)
         assert len(members) >= 6
@@ -184,10 +185,11 @@ def test_nothing_survives_a_stack_that_is_killed_and_the_next_one_starts(tmp_pat
     with stack(tmp_path, "run", "--no-match") as running:
         running.serving()
         members = family(running.process.pid)
+        assert any("services.canary" in member.command for member in members)
         running.process.kill()
         running.process.wait()
         gone(members)
-    with stack(tmp_path, "run", "--no-match") as running:
+    with stack(tmp_path, "run", *ALONE) as running:
         running.serving()
         running.process.send_signal(signal.SIGINT)
         assert running.wait() == 0
@@ -209,7 +211,7 @@ def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept:
         "house-bots": "client.bots house",
         "postgres": "bin/postgres -D",
     }
-    with stack(tmp_path, "run", "--no-match", folder=kept) as running:
+    with stack(tmp_path, "run", *ALONE, folder=kept) as running:
         running.serving()
         members = family(running.process.pid)
         sign = signs.get(name, f"services.local.leash services.{name}")
@@ -224,7 +226,7 @@ def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept:
 def test_a_second_stack_on_the_same_folder_is_refused_and_harms_nobody(tmp_path: Path) -> None:
     elsewhere = tmp_path / "second"
     elsewhere.mkdir()
-    with stack(tmp_path, "run", "--no-match") as first:
+    with stack(tmp_path, "run", *ALONE) as first:
         first.serving()
         with stack(elsewhere, "run", folder=first.folder) as second:
             assert second.process.wait(SECONDS_MAX) == 1
@@ -241,7 +243,7 @@ def test_two_stacks_started_at_once_share_the_machine(tmp_path: Path) -> None:
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
         folder.mkdir()
-    with stack(folders[0], "run", "--no-match") as one, stack(folders[1], "run", "--no-match") as other:
+    with stack(folders[0], "run", *ALONE) as one, stack(folders[1], "run", *ALONE) as other:
         for running in (one, other):
             running.serving()
             running.process.send_signal(signal.SIGINT)
@@ -287,6 +289,7 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> Non
             assert f"127.0.0.1:{found[1]}" in json.loads(identities.read_text("utf-8"))
             # The canary has played, and all is well.
             until("the canary has played", lambda: "canary_played" in (kept / "logs/canary.log").read_text())
+            until("it is written down", lambda: "canary=" in (kept / "serving.json").read_text())
             command = [sys.executable, "-m", "services.ops", "status", "--folder", str(kept)]
             said = subprocess.run(command, capture_output=True, text=True, check=False)
             assert said.returncode == 0, said.stdout
