@@ -22,6 +22,7 @@ VOID: Final = {
     "order_broken": "a move turned up that came before a deadline already passed",
     "verdict_mismatch": "two parts of the service came to different times",
     "internal_fault": "a fault of the service stopped the match",
+    "log_lost": "moves that were told were lost with the database and could not be brought back",
     "operator": "the operators declared an incident",
 }
 """`Outcome.detail` of a void match. A newer service may know more words."""

@@ -56,7 +56,10 @@ class Continuity:
             self._wake.clear()
             get_logger().warning("database_changed", matches=len(self._doubtful))
             for match_id in sorted(self._doubtful):
-                await self._look(match_id)
+                try:
+                    await self._look(match_id)
+                except Exception:  # noqa: BLE001 - a bug that meets one match must not stop the others
+                    get_logger().exception("log_not_compared", match_id=match_id)
 
     async def before_opening(self, match_id: str, fence: int) -> str | None:
         """Makes the log of a match whole that goes on here; what is missing of it for good, if anything is."""
@@ -106,6 +109,9 @@ class Continuity:
             except FencedError:
                 get_logger().warning("fenced", match_id=match_id, fence=room.fence)
                 left.held = False
+            except Exception:  # noqa: BLE001 - it stays held; operators have the log
+                get_logger().exception("room_not_voided", match_id=match_id, revision=told)
+                return left
         if not left.story.over:
             left.part()
         return left
