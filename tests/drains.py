@@ -179,6 +179,15 @@ async def drained(made: Stack, sittings: list[Sitting], game: str = "game") -> f
     return time.monotonic() - began
 
 
+async def stopped(made: Stack, sittings: list[Sitting], game: str = "game") -> float:
+    """The same by SIGTERM; until the process has ended."""
+    for sitting in sittings:
+        sitting.away_from = made.address(game)
+    began = time.monotonic()
+    await made.processes[game].terminate(seconds_max=120)
+    return time.monotonic() - began
+
+
 async def faults_of(made: Stack, sittings: list[Sitting]) -> list[str]:
     """What went wrong with these matches; nothing should. Everything is looked up where it is stored."""
     faults = []

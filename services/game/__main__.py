@@ -7,7 +7,7 @@ import time
 
 from services.common import logs
 from services.common.collector import Collector
-from services.common.host import Host, run_service
+from services.common.host import DRAIN_GRACES, Host, run_service
 from services.common.settings import load
 from services.game.clock_client import ClockLink
 from services.game.course import Courses
@@ -33,6 +33,10 @@ from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2_grpc
 
 SERVICE = "spectacularbid.match.v1.MatchService"
+
+
+HURRY_SHARE = 0.5
+"""Of the drain grace, for handing matches over one after another."""
 
 
 async def serve(settings: GameSettings, livetime: LiveTime) -> None:
@@ -108,7 +112,9 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             async def leave() -> None:
                 # Before anything is offered: it must go somewhere, however full the others are.
                 await lease.say_standing()
-                await rooms.hand_over(settings.drain_grace_seconds)
+                # Twice the grace in all: some of it for one match after another, the rest for what is left then.
+                await handover.hurry(settings.drain_grace_seconds * HURRY_SHARE)
+                await rooms.hand_over(settings.drain_grace_seconds * (DRAIN_GRACES - HURRY_SHARE) / 2)
                 await lease.end()
 
             host.on_drain(leave)

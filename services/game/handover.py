@@ -25,6 +25,8 @@ PER_SECOND: Final = 25.0
 """Matches left a second at most: what takes them up reads their logs, and its own matches feel that."""
 PATIENCE_NS: Final = 10 * SECOND
 """A turn that lasts so long is not waited for any more: its player is long thinking, and loses no time by the move."""
+HURRY_PATIENCE_NS: Final = 2 * SECOND
+"""The same when this process is about to end."""
 LOOK_SECONDS: Final = 0.25
 MOVING_SECONDS: Final = 0.02
 """How often it is looked who has taken up what is on its way: players wait for that."""
@@ -49,12 +51,15 @@ class Handover:
         patience_ns: int = PATIENCE_NS,
     ) -> None:
         self._patience_ns = patience_ns
+        self._per_second = PER_SECOND
+        self._leaving = False
         self._pool = pool
         self._rooms = rooms
         self._engine_id = engine_id
         self._wanted = wanted
         self._moving: dict[Room, float | None] = {}
         """Rooms that are being left, and since when their matches are offered."""
+        self._looked = asyncio.Event()
         self._granted = asyncio.Event()
         """A room leaves between two turns."""
         self._room = 0
@@ -73,6 +78,31 @@ class Handover:
                 await self.step()
             except TRANSIENT as error:
                 get_logger().warning("handover_waits", error=type(error).__name__)
+            self._looked.set()
+
+    async def hurry(self, seconds: float) -> None:
+        """This process is about to end: moves what it can within `seconds`, as long as others are ready.
+
+        They must know that it leaves: then they take matches up, however full they are.
+        """
+        rooms, loop = self._rooms, asyncio.get_running_loop()
+        rooms.ending = True
+        try:
+            async with asyncio.timeout(seconds):
+                if not rooms.live() or not await rooms.others_are_ready():
+                    return
+                self._patience_ns = min(self._patience_ns, HURRY_PATIENCE_NS)
+                self._per_second = max(PER_SECOND, 2 * len(rooms.live()) / max(seconds, 1.0))
+                self._leaving = True
+                self._granted.set()
+                while rooms.live() and loop.time() >= self._paused_until:
+                    self._looked.clear()
+                    await self._looked.wait()
+        except TRANSIENT as error:
+            # The time is up, too: what is left goes all at once.
+            get_logger().info("handover_hurries", matches=len(rooms.live()), why=type(error).__name__)
+        finally:
+            self._leaving = False
 
     async def _rest(self) -> None:
         """Until there may be something to do: a match is offered the moment it is left."""
@@ -89,7 +119,7 @@ class Handover:
         """Leaves what may be left, offers what has been, and follows what is on its way."""
         if self._rooms.draining:
             return  # this process ends: it leaves everything, and has another way for that
-        wanted = self._wanted()
+        wanted = self._leaving or self._wanted()
         if wanted:
             await self._look_for_room()
         for room in self._rooms.live():
@@ -101,7 +131,9 @@ class Handover:
 
     async def _look_for_room(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._room_known_at >= ROOM_SECONDS:
+        if self._leaving:
+            self._room = MOVING_MAX  # they take it, however full they are
+        elif now - self._room_known_at >= ROOM_SECONDS:
             # What is on its way takes room that nobody knows of yet.
             elsewhere = await ownership.room_elsewhere(self._pool, self._engine_id)
             self._room = elsewhere - len(self._moving)
@@ -113,7 +145,7 @@ class Handover:
         if self._room <= 0 or len(self._moving) >= MOVING_MAX or now < max(self._next_at, self._paused_until):
             return False
         self._room -= 1
-        self._next_at = now + 1 / PER_SECOND
+        self._next_at = now + 1 / self._per_second
         self._moving[room] = None
         self._granted.set()
         return True

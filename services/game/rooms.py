@@ -55,6 +55,8 @@ class Rooms:
         self._left_over: set[str] = set()
         """Which of those nobody may have opened yet."""
         self.draining = False
+        self.ending = False
+        """Whether this process is about to leave all its matches; until it does they are played here."""
         self.in_service = True
         """Whether operators let matches begin here."""
         shell.metrics.live.counts = self._phases
@@ -67,7 +69,7 @@ class Rooms:
     @property
     def takes_new(self) -> bool:
         """Whether matches may begin here."""
-        return self._fences_known and self.in_service and not self.draining
+        return self._fences_known and self.in_service and not self.ending and not self.draining
 
     def live(self) -> list[Room]:
         """The rooms that are played in now."""

@@ -326,9 +326,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
     async def _no_new_matches(self) -> ServiceError:
         """Where a match can be created instead; perhaps it has been, by the same call, before this process was drained."""
-        address = None
-        if not self._rooms.in_service:
-            address = await ownership.ready_elsewhere(self._pool, self._incarnation.engine_id)
+        address = await ownership.ready_elsewhere(self._pool, self._incarnation.engine_id)
         if address is None:
             return try_again("this process takes no new matches")
         return ServiceError(

@@ -1,6 +1,6 @@
 """A game process with many live matches is drained while people play on it: how long each match stood still.
 
-`python -m tests.bench.drain [--matches N] [--games N]`, or `make bench-drain`. Real processes on a PostgreSQL with
+`python -m tests.bench.drain [--matches N] [--games N] [--sigterm]`, or `make bench-drain`. Real processes on a PostgreSQL with
 fsync, players with the client library who think for a while before each command, and the operator's own command. Ends
 with status 1 when a match is void or lost on time, a command is lost, or a figure does not follow from what is stored.
 """
@@ -24,7 +24,17 @@ from rich.table import Table
 
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
-from tests.drains import Sitting, credited_seconds, drained, faults_of, operate, pauses, quantile, sit_down
+from tests.drains import (
+    Sitting,
+    credited_seconds,
+    drained,
+    faults_of,
+    operate,
+    pauses,
+    quantile,
+    sit_down,
+    stopped,
+)
 from tests.stack import Stack
 
 THINKING: Final = (1.0, 6.0)
@@ -43,7 +53,9 @@ def row(name: str, values: Iterable[float]) -> tuple[str, ...]:
     return (name, str(len(sorted_values)), *(f"{figure * 1000:,.0f}" for figure in figures))
 
 
-async def measure(made: Stack, matches: int, games: list[str], console: Console) -> int:
+async def measure(
+    made: Stack, matches: int, games: list[str], console: Console, *, sigterm: bool = False
+) -> int:
     """Plays, drains, and prints; how many faults there were."""
     first, *others = games
     console.print(f"  {matches} matches on {first}, {OTHERS} on each of {', '.join(others)} …")
@@ -56,7 +68,7 @@ async def measure(made: Stack, matches: int, games: list[str], console: Console)
     live: int = await made.pool.fetchval(
         "select count(*) from match_owner where engine_id = $1 and released_at is null", first
     )
-    seconds = await drained(made, sittings, first)
+    seconds = await (stopped if sigterm else drained)(made, sittings, first)
     left = await made.pool.fetch(
         "select engine_id, count(*) from match_owner where released_at is null group by engine_id order by 1"
     )
@@ -105,7 +117,7 @@ def report(sittings: list[Sitting], histogram: list[tuple[float, int]]) -> Table
     return table
 
 
-async def run(matches: int, games: int, console: Console) -> int:
+async def run(matches: int, games: int, console: Console, *, sigterm: bool) -> int:
     """One stack, one drain."""
     with (
         tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as folder,
@@ -119,7 +131,7 @@ async def run(matches: int, games: int, console: Console) -> int:
             place.mkdir()
             made = Stack(place, server.url, exits, _pool=pool)
             await made.start("clock", "matchmaking", *names)
-            return await measure(made, matches, names, console)
+            return await measure(made, matches, names, console, sigterm=sigterm)
 
 
 def main() -> None:
@@ -127,12 +139,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--matches", type=int, default=100)
     parser.add_argument("--games", type=int, default=3)
+    parser.add_argument("--sigterm", action="store_true", help="the process is told to end instead")
     options = parser.parse_args()
     console = Console(width=120)
     console.print(
         f"services, PostgreSQL and players share {os.cpu_count()} cores; players think {THINKING} s"
     )
-    sys.exit(1 if asyncio.run(run(options.matches, options.games, console)) else 0)
+    sys.exit(1 if asyncio.run(run(options.matches, options.games, console, sigterm=options.sigterm)) else 0)
 
 
 if __name__ == "__main__":

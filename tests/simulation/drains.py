@@ -12,9 +12,10 @@ from uuid import UUID
 
 from engine.clock import MILLISECOND, SECOND
 from services.game.handover import Handover
+from services.storage.processorders import Standing
 from tests.simulation.database import Backend, Row, Tables, live, says
 from tests.simulation.faults import FIRST_NS, TROUBLE_NS, FaultySimulation
-from tests.simulation.game import GameProcess
+from tests.simulation.game import DRAIN_SECONDS, GameProcess
 from tests.simulation.simulation import ENGINES
 from tests.simulation.statements import _lease_holds as lease_holds
 from tests.simulation.statements import _own as own
@@ -68,18 +69,32 @@ class DrainedProcess(GameProcess):
 
     drained: set[str]
     patience_ns: int
+    handover: Handover
 
     def obey(self, drained: set[str], capacity: int, patience_ns: int) -> None:
         """What others order, what it says to others, and how long it waits for the end of a turn."""
         self.drained = drained
         self.patience_ns = patience_ns
         self.lease.capacity = capacity
-        self.lease.standing = lambda: "drained" if self.engine_id in drained else "ready"
+        self.lease.standing = self._standing
+
+    def _standing(self) -> Standing:
+        if self._stopping.is_set():
+            return "leaving"
+        return "drained" if self.engine_id in self.drained else "ready"
+
+    async def leave(self) -> None:
+        """One match after another as long as there is time, then the rest at once."""
+        await self.lease.say_standing()
+        await self.handover.hurry(DRAIN_SECONDS / 2)
+        await super().leave()
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """Handing over while that is wanted."""
-        handover = Handover(self.pool, self.rooms, self.engine_id, self._wanted, patience_ns=self.patience_ns)
-        return [handover.run()]
+        self.handover = Handover(
+            self.pool, self.rooms, self.engine_id, self._wanted, patience_ns=self.patience_ns
+        )
+        return [self.handover.run()]
 
     def _wanted(self) -> bool:
         self.rooms.in_service = self.engine_id not in self.drained

@@ -167,7 +167,7 @@ class GameProcess(ListeningProcess):
                 owned.append(tasks.create_task(declared.run()))
                 owned += [tasks.create_task(duty) for duty in self.duties()]
                 await self._stopping.wait()
-                await self.rooms.hand_over(DRAIN_SECONDS)
+                await self.leave()
                 await self.lease.end()
                 for task in owned:
                     task.cancel()
@@ -176,6 +176,10 @@ class GameProcess(ListeningProcess):
             self.world.count("process failed")
             self.on_failure()
         self.world.after(0, self.kill)
+
+    async def leave(self) -> None:
+        """Everything is left at once."""
+        await self.rooms.hand_over(DRAIN_SECONDS)
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """What else runs while it serves."""

@@ -243,3 +243,35 @@ async def test_a_match_is_offered_when_it_is_left_and_not_when_somebody_looks(
         finally:
             handing.cancel()
             await asyncio.gather(handing, return_exceptions=True)
+
+
+async def test_a_process_that_ends_moves_its_matches_one_after_another(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To others that are ready, however full they are; without them there is nothing to wait for."""
+    monkeypatch.setattr(handover, "MOVING_MAX", 4)
+    monkeypatch.setattr(handover, "PER_SECOND", 1e6)
+    async with two(database_url, 20) as made:
+        mover = Handover(made.pool, made.old, "old", lambda: False)
+        most = 0
+
+        async def take_up() -> None:
+            nonlocal most
+            while not await made.new.take_up_orphans(0) or len(made.new.live()) < 20:
+                most = max(most, await made.pool.fetchval("select count(handed_over_at) from match_owner"))
+
+        await made.says("leaving", "old")
+        await mover.hurry(3600)
+        assert len(made.old.live()) == 20
+        assert not made.old.takes_new
+        await made.says("ready", room=0)
+        others = [asyncio.create_task(work) for work in (mover.run(), take_up())]
+        try:
+            await mover.hurry(60)
+        finally:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+        assert made.old.live() == []
+        assert len(made.new.live()) == 20
+        assert 0 < most <= 4
