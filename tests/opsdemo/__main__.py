@@ -82,8 +82,8 @@ def conclude(done: Shown, console: Console) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """0 when everything held."""
     parser = argparse.ArgumentParser(prog="python -m tests.opsdemo", description=__doc__)
-    parser.add_argument("--matches", type=int, default=12, help="unrated matches at a time")
-    parser.add_argument("--seekers", type=int, default=8, help="players who seek rated matches all the time")
+    parser.add_argument("--matches", type=int, default=24, help="unrated matches at a time")
+    parser.add_argument("--seekers", type=int, default=12, help="players who seek rated matches all the time")
     parser.add_argument("--keep", type=Path, help="an empty folder for data and logs, kept")
     parser.add_argument("--picture", type=Path, help="write what status showed to this SVG file")
     options = parser.parse_args(arguments)
