@@ -129,7 +129,7 @@ class Course:
                 self._log("command_late", result, answer)
             return
         self._told = True
-        self._courses.metrics.results.labels(result.value).inc()
+        self._courses.metrics.results[result].inc()
         if result is Result.APPLIED:
             self._observe()
         self._log("command", result, answer)
@@ -146,7 +146,7 @@ class Course:
         metrics = self._courses.metrics
         metrics.seconds.observe((self._last_ns - self._began_ns) / SECOND)
         for stage, took_ns in self._stages.items():
-            metrics.stages.labels(stage.value).observe(took_ns / SECOND)
+            metrics.stages[stage].observe(took_ns / SECOND)
 
     def _log(self, event: str, result: Result, answer: Answer | Exception) -> None:
         line: dict[str, str | int | float | bool] = {

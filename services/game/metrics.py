@@ -154,7 +154,7 @@ class CommandMetrics:
     """What players meet who send commands."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.results = Counter(
+        results = Counter(
             "spectacular_bid_commands_total", "Commands by how they ended.", ["result"], registry=registry
         )
         self.seconds = Histogram(
@@ -163,17 +163,16 @@ class CommandMetrics:
             buckets=COMMAND_BUCKETS,
             registry=registry,
         )
-        self.stages = Histogram(
+        stages = Histogram(
             "spectacular_bid_command_stage_seconds",
             "The same by what it waited for.",
             ["stage"],
             buckets=COMMAND_BUCKETS,
             registry=registry,
         )
-        for result in Result:
-            self.results.labels(result.value)
-        for stage in Stage:
-            self.stages.labels(stage.value)
+        # Looked up once: every command is counted in five of them.
+        self.results = {result: results.labels(result.value) for result in Result}
+        self.stages = {stage: stages.labels(stage.value) for stage in Stage}
 
 
 class LiveMatches(Collector):
