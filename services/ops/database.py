@@ -61,7 +61,7 @@ def with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
     try:
         return asyncio.run(run())
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        sys.stderr.write(f"the database does not answer as it should: {error}\n")
+        sys.stderr.write(f"the database does not answer as it should: {str(error) or 'it is silent'}\n")
         raise typer.Exit(UNREADABLE) from None
 
 

@@ -16,6 +16,7 @@ import typer
 
 from services.common.channels import Connect
 from services.common.settings import PREFIX, split_address
+from services.ops.database import UNREADABLE
 from services.ops.reach import connect_as_configured
 from services.storage.incidents import Incident
 from services.storage.newsfeed import VoidMatch, stored_since
@@ -179,7 +180,10 @@ async def follow_clock(address: str, secret: str, connect: Connect, screen: Scre
 
 
 async def follow_database(url: str, screen: Screen) -> None:
-    """Shows what is stored, and goes on exactly where it was after the database was away. Until cancelled."""
+    """Shows what is stored, and goes on exactly where it was after the database was away. Until cancelled.
+
+    Ends the command with status 2 when waiting would not help: no such address, database, role or table.
+    """
     snapshot: str | None = None
     failures = 0
     while True:
@@ -196,9 +200,15 @@ async def follow_database(url: str, screen: Screen) -> None:
                 for void in stored.voids:
                     screen.void(void)
                 await asyncio.sleep(LOOK_SECONDS)
-        except TRANSIENT as error:
-            if not failures:
-                screen.remark("database", f"not followed: {type(error).__name__}; tried again")
+        except (*TRANSIENT, asyncpg.PostgresError) as error:
+            why = str(error).partition("\n")[0] or type(error).__name__
+            passing = isinstance(error, TRANSIENT) and not isinstance(error, asyncpg.ClientConfigurationError)
+            # One that was followed comes back, whatever it says meanwhile.
+            hopeless = snapshot is None and not passing
+            if hopeless or not failures:
+                screen.remark("database", f"not followed: {why}" + ("" if hopeless else "; tried again"))
+            if hopeless:
+                raise typer.Exit(UNREADABLE) from None
         finally:
             if connection is not None:
                 connection.terminate()

@@ -121,3 +121,20 @@ async def test_a_wrong_secret_and_nothing_to_follow_end_with_one_line(own: Stack
         assert await screen.process.ended() == 1
         assert "secret is missing or wrong" in screen.process.log_tail()
         assert "Traceback" not in screen.process.log_tail()
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("nonsense", "invalid DSN"),
+        ("postgresql://{there}/no_such_database?sslmode=disable", "does not exist"),
+    ],
+)
+async def test_a_database_that_waiting_does_not_bring_back_is_said_once(
+    own: Stack, url: str, why: str
+) -> None:
+    there = own.database_url.split("://")[1].rpartition("/")[0]
+    said = await ops(own, "watch", "--database-url", url.format(there=there), status=2)
+    (line,) = said.splitlines()
+    assert "not followed: " in line
+    assert why in line
