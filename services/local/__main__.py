@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -110,11 +111,11 @@ def _where_to_look(stack: Stack, display: Display) -> None:
     display.pointer("play a house bot", f"{' '.join(play)}  # or {', '.join(others)}")
     display.pointer("seek a rated match", " ".join([python, "-m", "client", "play", *both]))
     folder = stack.places.folder
-    elsewhere = "" if folder == Path(".local") else f" --folder {folder}"
+    elsewhere = "" if folder == Path(".local") else f" --folder {shlex.quote(str(folder))}"
     display.pointer("how it is", f"{python} -m services.ops status --watch{elsewhere}")
     for name in ("matchmaking", "game", "clock"):
         display.pointer(f"metrics, {name}", f"http://{stack.address(f'{name} metrics')}/metrics")
-    display.pointer("act as an operator", f'eval "$({python} -m services.local operator)"')
+    display.pointer("act as an operator", f'eval "$({python} -m services.local operator{elsewhere})"')
     display.pointer("", f"{python} -m services.ops --help")
     display.pointer("logs", f"{stack.places.logs}/")
 

@@ -258,7 +258,7 @@ def act_as_operator(folder: Path) -> str:
     )
     exported = dict(line.removeprefix("export ").split("=", 1) for line in made.splitlines())
     return subprocess.check_output(
-        [*python, "services.ops", "matchmaking", "announce", "hello"],
+        [*python, "services.ops", "matchmaking", "announce", "hello", "--reason", "a test"],
         env={**os.environ, **exported},
         text=True,
     )
@@ -276,7 +276,7 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> Non
             assert found is not None, running.out
             # Whoever follows the pointers reaches this stack.
             assert f"client ladder --server 127.0.0.1:{found[1]}" in running.out
-            assert "services.local operator" in running.out
+            assert f"services.local operator --folder {kept})" in running.out
             shown = act_as_operator(running.folder)
             assert re.search(r"rated +open .* hello +ada", shown), shown
             command = [sys.executable, "-m", "client", "ladder", "--server", f"127.0.0.1:{found[1]}"]
