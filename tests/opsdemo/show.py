@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
+from prometheus_client import CollectorRegistry
 
+from services.canary.__main__ import play
+from services.canary.metrics import CanaryMetrics
+from services.canary.settings import CanarySettings
 from services.ops.outage import Judgement, Look
 from services.ops.pages import Target
 from services.storage import ladderaudit
@@ -174,10 +178,22 @@ async def show(program: str, folder: Path, tables: int, seekers: int, tell: Tell
             await asyncio.gather(looking, return_exceptions=True)
             await asyncio.gather(load.cancel(), rated.cancel())
         await made.stack.processes["canary"].terminate()
+        await _tidy(made)
         played = [line["event"] for line in made.stack.processes["canary"].events()]
         done.canary.update(event for event in played if event in ("canary_played", "canary_failed"))
         await _conclude(made, done, tell)
     return done
+
+
+async def _tidy(made: Rig) -> None:
+    """A canary that was stopped in the middle of a match leaves it to the next one: this is that."""
+    settings = CanarySettings(
+        canary_server=made.matchmaking_address,
+        canary_game=made.stack.address(GAMES[0]),
+        canary_tokens_file=made.stack.canary_tokens(),
+        canary_step_seconds=GO_ON_SECONDS_MAX,
+    )
+    await play(settings, CanaryMetrics(CollectorRegistry()))
 
 
 async def _conclude(made: Rig, done: Shown, tell: Tell) -> None:
