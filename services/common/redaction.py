@@ -29,6 +29,7 @@ HIDDEN_KEYS: Final = frozenset(
 )
 """Keys whose values are never written. A hand may be a plain number, which no shape gives away."""
 
+_CONTAINERS: Final = (dict, list, tuple)
 _SAFE: Final = (UUID, datetime, date, PurePath)
 
 # A piece of text without which a shape cannot be in a line, and the shape. Looking for the piece is cheap, and in nearly
@@ -87,15 +88,29 @@ def _hidden(value: object) -> str:
     return value if isinstance(value, str) and not value.strip("*") else HIDDEN
 
 
+def _without_hidden(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {
+        key: _hidden(value)
+        if key in HIDDEN_KEYS
+        else (_inside(value) if isinstance(value, _CONTAINERS) else value)
+        for key, value in fields.items()
+    }
+
+
+def _inside(value: Any) -> Any:
+    """Hidden keys are hidden wherever they stand."""
+    if isinstance(value, dict):
+        return _without_hidden(value)
+    return [_inside(each) if isinstance(each, _CONTAINERS) else each for each in value]
+
+
 _ENCODER: Final = json.JSONEncoder(default=_unwritten, skipkeys=True)
 
 
 def render(_logger: object, _level: str, line: Mapping[str, Any]) -> str:
     """The last processor of structlog: one JSON object that can be shown to anybody. Never raises."""
-    if not HIDDEN_KEYS.isdisjoint(line):
-        line = {key: _hidden(value) if key in HIDDEN_KEYS else value for key, value in line.items()}
     try:
-        text = _ENCODER.encode(line)
+        text = _ENCODER.encode(_without_hidden(line))
     except (TypeError, ValueError, RecursionError):
         text = json.dumps({key: str(line.get(key)) for key in ("event", "at", "level")} | {"unwritten": True})
     return clean(text)

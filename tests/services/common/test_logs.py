@@ -189,9 +189,13 @@ def test_no_log_call_shows_a_tile_or_a_token_whatever_it_is_given(output: String
 
 @pytest.mark.parametrize("key", sorted(redaction.HIDDEN_KEYS))
 def test_some_keys_show_nothing_at_all(output: StringIO, token: str, key: str) -> None:
-    logs.get_logger().info("event", **{key: 123456789})
+    logs.get_logger().info(
+        "event", **{key: 123456789}, inside={"n": [{key: 123456789}]}, beside=({key: 7}, 8)
+    )
     (line,) = shown(output, token)
     assert line[key] == redaction.HIDDEN
+    assert line["inside"] == {"n": [{key: redaction.HIDDEN}]}
+    assert line["beside"] == [{key: redaction.HIDDEN}, 8]
 
 
 def test_what_is_bound_is_looked_at_as_well(output: StringIO, token: str) -> None:
