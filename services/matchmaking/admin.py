@@ -70,13 +70,13 @@ class OperationsRpc(OperationsServiceServicer):
 
     async def DrainGame(self, request: pb.DrainGameRequest, _context: Context) -> pb.DrainGameResponse:
         engine_id = processes.engine_id_from_pb(request.engine_id)
-        reason = processes.reason_from_pb(request.reason, wanted=True)
+        reason = wire.reason_from_pb(request.reason)
         process = await self._drains.drain(engine_id, caller().player_id, reason, force=request.force)
         return pb.DrainGameResponse(game=processes.game_to_pb(process, self._engines.accepting))
 
     async def ResumeGame(self, request: pb.ResumeGameRequest, _context: Context) -> pb.ResumeGameResponse:
         engine_id = processes.engine_id_from_pb(request.engine_id)
-        reason = processes.reason_from_pb(request.reason, wanted=False)
+        reason = wire.reason_from_pb(request.reason)
         process = await self._drains.resume(engine_id, caller().player_id, reason)
         return pb.ResumeGameResponse(game=processes.game_to_pb(process, self._engines.accepting))
 

@@ -70,10 +70,10 @@ def drain(
 def resume(
     address: Address,
     engine_id: EngineId,
-    reason: Annotated[str, typer.Option(help="Why; it is kept.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; it is kept.")],
 ) -> None:
     """Let it take matches again."""
-    request = pb.ResumeGameRequest(engine_id=engine_id, reason=reason)
+    request = pb.ResumeGameRequest(engine_id=engine_id, reason=reason_of(reason))
     show([ask(address, lambda service, options: service.ResumeGame(request, **options)).game])
 
 

@@ -59,21 +59,23 @@ def drain(address: Address, reason: Reason, pool: PoolOption = None, until: Unti
 
 
 @app.command("resume")
-def resume(address: Address, pool: PoolOption = None, reason: Reason = "") -> None:
+def resume(address: Address, reason: Reason, pool: PoolOption = None) -> None:
     """Take seeks and pair them again."""
-    _set(address, pool, pb.POOL_MODE_OPEN, reason, "")
+    _set(address, pool, pb.POOL_MODE_OPEN, reason_of(reason), "")
 
 
 @app.command("announce")
 def announce(
     address: Address,
+    reason: Reason,
     text: Annotated[str, typer.Argument(help="What those who wait are shown; none takes it back.")] = "",
     pool: PoolOption = None,
     until: Until = "",
-    reason: Reason = "",
 ) -> None:
     """Show a text to those who wait."""
-    request = pb.AnnounceRequest(pools=_numbers(pool), text=text, until=_stamp(until), reason=reason)
+    request = pb.AnnounceRequest(
+        pools=_numbers(pool), text=text, until=_stamp(until), reason=reason_of(reason)
+    )
     _show(ask(address, lambda service, options: service.Announce(request, **options)).pools)
 
 

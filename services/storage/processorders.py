@@ -56,7 +56,7 @@ _COLUMNS: Final = ", ".join(_NAMES)
 async def put_order(
     connection: Connection | Pool, engine_id: str, action: Action, author: str, reason: str
 ) -> ProcessOrder:
-    """Keep an order. `reason` may be empty for `resume`."""
+    """Keep an order."""
     row = await connection.fetchrow(
         f"insert into process_order (engine_id, action, author, reason) values ($1, $2, $3, $4) returning {_COLUMNS}",  # noqa: S608 - a constant
         engine_id,

@@ -48,11 +48,9 @@ def mode_order_from_pb(request: pb.SetPoolModeRequest, author: str) -> tuple[lis
     if request.mode not in _ACTIONS:
         raise malformed("mode: must be given")
     action = _ACTIONS[request.mode]
-    reason = text_from_pb(request.reason, "reason")
+    reason = reason_from_pb(request.reason)
     if action == "resume" and request.HasField("until"):
         raise malformed("until: an open pool does not end by itself")
-    if action != "resume" and not reason:
-        raise malformed("reason: must be given")
     until = _until(request.until) if request.HasField("until") else None
     return _pools(request.pools), NewOrder(action, author, reason, until=until)
 
@@ -64,7 +62,7 @@ def announcement_from_pb(request: pb.AnnounceRequest, author: str) -> tuple[list
         raise malformed("until: nothing is announced")
     until = _until(request.until) if request.HasField("until") else None
     return _pools(request.pools), NewOrder(
-        "announce", author, text_from_pb(request.reason, "reason"), announcement=text, until=until
+        "announce", author, reason_from_pb(request.reason), announcement=text, until=until
     )
 
 
@@ -84,6 +82,14 @@ def text_from_pb(text: str, field: str) -> str:
     if not stripped.isprintable():
         raise malformed(f"{field}: has characters that cannot be printed")
     return stripped
+
+
+def reason_from_pb(reason: str) -> str:
+    """Why something is ordered. Raises ServiceError."""
+    text = text_from_pb(reason, "reason")
+    if not text:
+        raise malformed("reason: must be given")
+    return text
 
 
 def _until(stamp: Timestamp) -> datetime:

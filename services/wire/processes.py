@@ -8,7 +8,7 @@ from typing import Final
 
 from services.common.errors import malformed
 from services.storage.processorders import GameProcess, ProcessOrder, Standing
-from services.wire.operations import ORDERS_MAX, text_from_pb
+from services.wire.operations import ORDERS_MAX
 from spectacularbid.internal.operations.v1 import operations_service_pb2 as pb
 
 ENGINE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
@@ -25,14 +25,6 @@ def engine_id_from_pb(engine_id: str) -> str:
     if not ENGINE_ID.match(engine_id):
         raise malformed("engine_id: is no name of a game process")
     return engine_id
-
-
-def reason_from_pb(reason: str, *, wanted: bool) -> str:
-    """Why; `wanted` if it must be given. Raises ServiceError."""
-    text = text_from_pb(reason, "reason")
-    if wanted and not text:
-        raise malformed("reason: must be given")
-    return text
 
 
 def order_count_from_pb(request: pb.GetGamesRequest) -> int:

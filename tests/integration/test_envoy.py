@@ -272,7 +272,9 @@ async def by_order(front: Front) -> None:
 
 
 async def after_order(front: Front) -> None:
-    await ops(front.secure.stack, "game", "resume", "game-1", env=front.secure.operator_env())
+    await ops(
+        front.secure.stack, "game", "resume", "game-1", "--reason", "done", env=front.secure.operator_env()
+    )
     await front.secure.stack.processes["game-1"].event("drain_ended")
 
 

@@ -219,5 +219,5 @@ async def test_a_drained_process_loses_no_match_and_no_command(two: Stack) -> No
     restarted = two.processes["game"]
     await restarted.event("drain_ordered", matches=0)
     await restarted.event("readiness", ready=False, missing=["in_service"])
-    await operate(two, "resume", "game")
+    await operate(two, "resume", "game", "--reason", "done")
     await restarted.ready()

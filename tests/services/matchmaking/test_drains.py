@@ -24,7 +24,8 @@ async def drain(house: House, engine_id: str = "game-1", **fields: Any) -> pb.Ga
 
 async def resume(house: House, engine_id: str = "game-1") -> pb.Game:
     async with operator(house) as calls:
-        return (await calls.ResumeGame(pb.ResumeGameRequest(engine_id=engine_id), **authorized(house))).game
+        request = pb.ResumeGameRequest(engine_id=engine_id, reason="done")
+        return (await calls.ResumeGame(request, **authorized(house))).game
 
 
 async def two_games(house: House, capacity: int = 1000) -> None:
@@ -58,6 +59,11 @@ def draining(engine_id: str, why: str = "kernel", *, force: bool = False) -> Any
     return lambda calls, options: calls.DrainGame(request, **options)
 
 
+def resuming(engine_id: str, why: str = "done") -> Any:
+    request = pb.ResumeGameRequest(engine_id=engine_id, reason=why)
+    return lambda calls, options: calls.ResumeGame(request, **options)
+
+
 async def test_nothing_is_placed_on_a_drained_process_whoever_leads(house: House) -> None:
     """Not even by a leader that was not there when it was ordered, and although the process itself still accepts."""
     await two_games(house)
@@ -70,7 +76,7 @@ async def test_nothing_is_placed_on_a_drained_process_whoever_leads(house: House
     for call in (
         draining("game-2"),
         lambda calls, options: calls.GetGames(pb.GetGamesRequest(), **options),
-        lambda calls, options: calls.ResumeGame(pb.ResumeGameRequest(engine_id="game-1"), **options),
+        resuming("game-1"),
     ):
         assert (await refused(house, call))[:2] == (grpc.StatusCode.UNAVAILABLE, "TRY_AGAIN")
     await house.processes[0].terminate()
@@ -100,6 +106,7 @@ async def test_a_drain_that_makes_no_sense_or_finds_no_room_changes_nothing(hous
     malformed = (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
     assert (await refused(house, draining("no name")))[:2] == malformed
     assert (await refused(house, draining(busiest, " ")))[:2] == malformed
+    assert (await refused(house, resuming(busiest, " ")))[:2] == malformed
     full = (grpc.StatusCode.FAILED_PRECONDITION, "NO_ROOM_ELSEWHERE", {"matches": "2", "room": "1"})
     assert await refused(house, draining(busiest)) == full
     assert (await resume(house, busiest)).order.action == ""

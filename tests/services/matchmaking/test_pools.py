@@ -33,6 +33,7 @@ from tests.services.matchmaking.house import (
 )
 
 RATED, CASUAL = matchmaking_pb.POOL_RATED, matchmaking_pb.POOL_CASUAL
+LATE = Timestamp(seconds=9_999_999_999)
 DRAINING = (grpc.StatusCode.FAILED_PRECONDITION, "POOL_DRAINING")
 
 
@@ -52,13 +53,14 @@ def authorized(house: House) -> Any:
 
 
 async def order(house: House, mode: pb.PoolMode.ValueType, **fields: Any) -> list[pb.PoolState]:
-    fields.setdefault("reason", "" if mode == pb.POOL_MODE_OPEN else "a test")
+    fields.setdefault("reason", "a test")
     async with operator(house) as calls:
         answer = await calls.SetPoolMode(pb.SetPoolModeRequest(mode=mode, **fields), **authorized(house))
     return list(answer.pools)
 
 
 async def announce(house: House, text: str, **fields: Any) -> list[pb.PoolState]:
+    fields.setdefault("reason", "a test")
     async with operator(house) as calls:
         answer = await calls.Announce(pb.AnnounceRequest(text=text, **fields), **authorized(house))
     return list(answer.pools)
@@ -258,12 +260,19 @@ async def test_only_operators_give_orders_and_only_the_leader_takes_them(house: 
         (pb.SetPoolModeRequest(mode=pb.POOL_MODE_PAUSED), "reason"),
         (pb.SetPoolModeRequest(mode=pb.POOL_MODE_PAUSED, reason="x" * 501), "reason"),
         (pb.SetPoolModeRequest(mode=pb.POOL_MODE_PAUSED, reason="x", until=Timestamp(seconds=1)), "until"),
-        (pb.SetPoolModeRequest(mode=pb.POOL_MODE_OPEN, until=Timestamp(seconds=9_999_999_999)), "until"),
-        (pb.SetPoolModeRequest(mode=pb.POOL_MODE_OPEN, pools=[matchmaking_pb.POOL_UNSPECIFIED]), "pools"),
+        (pb.SetPoolModeRequest(mode=pb.POOL_MODE_OPEN), "reason"),
+        (pb.SetPoolModeRequest(mode=pb.POOL_MODE_OPEN, reason="x", until=LATE), "until"),
+        (
+            pb.SetPoolModeRequest(
+                mode=pb.POOL_MODE_OPEN, reason="x", pools=[matchmaking_pb.POOL_UNSPECIFIED]
+            ),
+            "pools",
+        ),
+        (pb.AnnounceRequest(text="hello"), "reason"),
         (pb.AnnounceRequest(text="x" * 501), "text"),
         (pb.AnnounceRequest(text="two\nlines"), "text"),
         (pb.AnnounceRequest(text="\x1b[2J"), "text"),
-        (pb.AnnounceRequest(until=Timestamp(seconds=9_999_999_999)), "until"),
+        (pb.AnnounceRequest(until=LATE), "until"),
         (pb.GetPoolsRequest(orders=1001), "orders"),
     ],
 )
@@ -302,13 +311,14 @@ async def test_the_command_orders_shows_and_finds_the_leader(
     assert status == 0
     assert "paused" in said
     assert "2100-01-01 00:00:00" in said
-    assert (await command("announce", "[red] soon"))[0] == 0
+    assert (await command("announce", "[red] soon", "--reason", "a release"))[0] == 0
     status, said = await command("status")
     assert status == 0
     for word in ("paused", "open", "op-ada", "switch 3", "[red] soon", "pause", "announce"):
         assert word in said
     assert (await command("drain", "--reason", "done"))[0] == 0
-    assert (await command("resume"))[0] == 0
+    assert (await command("resume", "--reason", "it holds"))[0] == 0
+    assert (await command("resume", "--reason", " "))[0] == 2
     assert [action for _, action, _ in await ordered(house)] == [
         "pause",
         *["announce"] * 2,
@@ -317,7 +327,7 @@ async def test_the_command_orders_shows_and_finds_the_leader(
     ]
     assert (await command("pause", "--reason", "x", "--until", "2000-01-01T00:00Z"))[0] == 1
     monkeypatch.setenv("SPECTACULAR_BID_OPERATOR_TOKEN", token(house))
-    assert (await command("resume"))[0] == 1
+    assert (await command("resume", "--reason", "mine"))[0] == 1
 
 
 async def test_each_order_is_logged_with_its_row(open_house: House) -> None:
