@@ -21,6 +21,13 @@ LOOK_SECONDS: Final = 0.5
 """How soon an order is noticed that another process of matchmaking has stored."""
 
 
+def never_was(engine_id: str) -> ServiceError:
+    """NOT_FOUND: no game process has ever had this name."""
+    return ServiceError(
+        grpc.StatusCode.NOT_FOUND, "GAME_PROCESS_NOT_FOUND", f"there never was a game process {engine_id}"
+    )
+
+
 class Drains:
     """Gives such orders, and keeps new matches away from processes that are drained. The rows decide."""
 
@@ -97,9 +104,7 @@ class Drains:
         for process in await processorders.game_processes(self._pool):
             if process.engine_id == engine_id:
                 return process
-        raise ServiceError(
-            grpc.StatusCode.NOT_FOUND, "GAME_PROCESS_NOT_FOUND", f"there never was a game process {engine_id}"
-        )
+        raise never_was(engine_id)
 
     def _check_room(self, process: GameProcess) -> None:
         processes, room = self._engines.room_besides(process.engine_id)

@@ -7,9 +7,10 @@ import grpc
 from matchmaker.rating import UnknownModelError
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
+from services.matchmaking.drains import never_was
 from services.matchmaking.lobby import Lobby
 from services.storage import annulments, declarations, ladderaudit, resultacts
-from services.storage.declarations import UnknownMatchError
+from services.storage.declarations import UnknownGameProcessError, UnknownMatchError
 from services.storage.pool import Pool
 from services.storage.rulings import RefusedError
 from services.wire import results as wire
@@ -35,6 +36,8 @@ class Results:
             raise ServiceError(
                 grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", f"there is no match {unknown}"
             ) from None
+        except UnknownGameProcessError as unknown:
+            raise never_was(str(unknown)) from None
         _log("declare", author, made.reason, made.incident_id)
         return pb.DeclareIncidentResponse()
 

@@ -12,7 +12,14 @@ from services.ops.acts import Author, Emergency, Leader, id_of, reason_of, stamp
 from services.ops.database import time_of, with_database
 from services.ops.leader import REFUSED, ask
 from services.storage import declarations
-from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, UnknownMatchError
+from services.storage.declarations import (
+    Consequence,
+    Declaration,
+    Scope,
+    ScopeKind,
+    UnknownGameProcessError,
+    UnknownMatchError,
+)
 from services.storage.pool import Connection
 from services.wire.clock_messages import Policy
 from services.wire.results import EFFECT_TO_PB
@@ -88,6 +95,9 @@ def _declare_in_database(url: str, made: Declaration) -> None:
         with_database(url, store)
     except UnknownMatchError as unknown:
         sys.stderr.write(f"nothing was changed: there is no match {unknown}\n")
+        raise typer.Exit(REFUSED) from None
+    except UnknownGameProcessError as unknown:
+        sys.stderr.write(f"nothing was changed: there never was a game process {unknown}\n")
         raise typer.Exit(REFUSED) from None
 
 

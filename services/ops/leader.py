@@ -63,7 +63,7 @@ def ask(
     connect = connect_as_configured()
 
     async def run() -> T:
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        give_up, looking = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             for address in addresses:
                 try:
@@ -72,11 +72,19 @@ def ask(
                 except grpc.aio.AioRpcError as error:
                     if error.code() not in _PASSING or time.monotonic() > give_up:
                         raise
+            if not looking:
+                looking = True
+                sys.stderr.write(f"nobody leads; asking again for {PATIENCE_SECONDS:.0f} s\n")
             await asyncio.sleep(PAUSE_SECONDS)
 
     try:
         return asyncio.run(run())
     except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            raise typer.BadParameter(
+                "who answers there takes no orders: it is not matchmaking's internal address",
+                param_hint="--address",
+            ) from None
         passing = error.code() in _PASSING
         sys.stderr.write(f"{'nobody leads' if passing else 'nothing was changed'}: {error.details()}\n")
         raise typer.Exit(UNREADABLE if passing else REFUSED) from None

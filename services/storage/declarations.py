@@ -62,9 +62,18 @@ class UnknownMatchError(Exception):
     """A match that is named does not exist; the text says which."""
 
 
+class UnknownGameProcessError(Exception):
+    """No game process has ever had the name that is given; the text says it."""
+
+
 async def declare(connection: Connection, declaration: Declaration, policy_version: str) -> None:
-    """Stores a declaration. Raises UnknownMatchError; declaring it twice stores it once."""
+    """Stores a declaration; declaring it twice stores it once. Raises UnknownMatchError, UnknownGameProcessError."""
     scope = declaration.scope
+    # A name with a slip in it would concern nothing, and whoever declares it in a hurry would not notice.
+    if scope.engine_id is not None and not await connection.fetchval(
+        "select exists (select from engine_lease where engine_id = $1)", scope.engine_id
+    ):
+        raise UnknownGameProcessError(scope.engine_id)
     if scope.match_ids:
         known = await connection.fetch(
             "select match_id::text from match where match_id = any($1::uuid[])", list(scope.match_ids)

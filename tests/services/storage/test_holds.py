@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from matchmaker.ladder import Action
 from services.matchmaking.ladder import LadderWorker
 from services.matchmaking.metrics import RatingMetrics
-from services.storage import ladder, rulings
+from services.storage import ladder, ownership, rulings
 from services.storage.declarations import Consequence, Declaration, Scope, ScopeKind, declare
 from services.storage.incidents import Effect, Incident, Kind, put_incidents, put_touches
 from services.storage.pool import Pool
@@ -123,6 +123,8 @@ async def declared(
     pool: Pool, effect: Consequence, scope: Scope, began: datetime, ended: datetime | None
 ) -> str:
     made = Declaration("ada", "the ingress lost packets", scope, effect, began, ended)
+    if scope.engine_id is not None:
+        await ownership.begin_lease(pool, scope.engine_id, "gone", "game:1", -600)
     async with pool.acquire() as connection:
         await declare(connection, made, "v1")
     return made.incident_id
