@@ -14,9 +14,8 @@ from typing import Final
 import asyncpg
 from prometheus_client import CollectorRegistry
 
-from services.canary.__main__ import play
 from services.canary.metrics import CanaryMetrics
-from services.canary.settings import CanarySettings
+from services.canary.visit import Place, Visit
 from services.ops.outage import Judgement, Look
 from services.ops.pages import Target
 from services.storage import ladderaudit
@@ -187,13 +186,8 @@ async def show(program: str, folder: Path, tables: int, seekers: int, tell: Tell
 
 async def _tidy(made: Rig) -> None:
     """A canary that was stopped in the middle of a match leaves it to the next one: this is that."""
-    settings = CanarySettings(
-        canary_server=made.matchmaking_address,
-        canary_game=made.stack.address(GAMES[0]),
-        canary_tokens_file=made.stack.canary_tokens(),
-        canary_step_seconds=GO_ON_SECONDS_MAX,
-    )
-    await play(settings, CanaryMetrics(CollectorRegistry()))
+    place = Place(made.matchmaking_address, made.stack.address(GAMES[0]), None, GO_ON_SECONDS_MAX)
+    await Visit(place, made.stack.canary_tokens(), CanaryMetrics(CollectorRegistry())).run()
 
 
 async def _conclude(made: Rig, done: Shown, tell: Tell) -> None:
