@@ -45,7 +45,7 @@ class Rows(Table):
         """What a row says, each with the name of its column; empty cells say nothing."""
         for column in self.columns:
             cell = list(column.cells)[row]
-            value = console.render_str(cell) if isinstance(cell, str) else cell
+            value = console.render_str(cell, highlight=False) if isinstance(cell, str) else cell
             assert isinstance(value, Text)
             if value.plain:
                 yield Text.assemble((f"{column.header} ", "dim"), value)
