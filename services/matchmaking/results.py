@@ -5,12 +5,12 @@ from __future__ import annotations
 import grpc
 
 from matchmaker.rating import UnknownModelError
-from services.common.errors import ServiceError, try_again
+from services.common.errors import ServiceError, malformed, try_again
 from services.common.logs import get_logger
 from services.matchmaking.drains import never_was
 from services.matchmaking.lobby import Lobby
 from services.storage import annulments, declarations, ladderaudit, resultacts
-from services.storage.declarations import UnknownGameProcessError, UnknownMatchError
+from services.storage.declarations import TooEarlyError, UnknownGameProcessError, UnknownMatchError
 from services.storage.pool import Pool
 from services.storage.rulings import RefusedError
 from services.wire import results as wire
@@ -46,10 +46,13 @@ class Results:
         self._check_leads()
         incident_id = str(wire.id_from_pb(request.incident_id, "incident_id"))
         reason, ended_at = wire.reason_from_pb(request.reason), wire.end_from_pb(request)
-        async with self._pool.acquire() as connection, connection.transaction():
-            closed = await declarations.close(
-                connection, incident_id, author=author, reason=reason, ended_at=ended_at, via="operations"
-            )
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                closed = await declarations.close(
+                    connection, incident_id, author=author, reason=reason, ended_at=ended_at, via="operations"
+                )
+        except TooEarlyError:
+            raise malformed("ended_at: it would have ended before it began") from None
         if not closed:
             raise ServiceError(
                 grpc.StatusCode.NOT_FOUND,

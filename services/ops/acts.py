@@ -57,6 +57,8 @@ def way_of(address: str, database_url: str, author: str) -> Way:
 
 def author_of(text: str) -> str:
     """A person's name. Raises BadParameter."""
+    if not text:
+        raise typer.BadParameter("say who acts: no token does", param_hint="--author")
     if not re.fullmatch(r"[\w.@+-]{1,64}", text):
         raise typer.BadParameter("1 to 64 letters, digits or . @ + - _", param_hint="--author")
     return text

@@ -17,6 +17,7 @@ from services.storage.declarations import (
     Declaration,
     Scope,
     ScopeKind,
+    TooEarlyError,
     UnknownGameProcessError,
     UnknownMatchError,
 )
@@ -123,11 +124,13 @@ def close(
         return
 
     async def end(connection: Connection) -> bool:
-        return await declarations.close(
-            connection, key, author=way.author, reason=why, ended_at=until or datetime.now(UTC)
-        )
+        return await declarations.close(connection, key, author=way.author, reason=why, ended_at=until)
 
-    if not with_database(way.database_url, end):
+    try:
+        closed = with_database(way.database_url, end)
+    except TooEarlyError:
+        raise typer.BadParameter("it would have ended before it began", param_hint="--to") from None
+    if not closed:
         sys.stderr.write(f"nothing was changed: there is no declared incident {key} that lasts\n")
         raise typer.Exit(REFUSED)
 

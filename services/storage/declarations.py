@@ -66,6 +66,10 @@ class UnknownGameProcessError(Exception):
     """No game process has ever had the name that is given; the text says it."""
 
 
+class TooEarlyError(Exception):
+    """A declared incident would have ended before it began."""
+
+
 async def declare(connection: Connection, declaration: Declaration, policy_version: str) -> None:
     """Stores a declaration; declaring it twice stores it once. Raises UnknownMatchError, UnknownGameProcessError."""
     scope = declaration.scope
@@ -117,17 +121,27 @@ async def close(
     *,
     author: str,
     reason: str,
-    ended_at: datetime,
+    ended_at: datetime | None,
     via: Via = "database",
 ) -> bool:
     """Ends a declared incident that still lasts, saying who ended it and why; False when there is none.
 
-    The same author saying the same again is told that it is done.
+    None is now. The same author saying the same again is told that it is done. Raises TooEarlyError: what it held until
+    now would be let go by a slip in a date.
     """
+    if ended_at is not None and await connection.fetchval(
+        """
+        select exists (select from incident where incident_id = $1 and kind = 'operator' and ended_at is null
+                       and began_at > $2)
+        """,
+        uuid.UUID(incident_id),
+        ended_at,
+    ):
+        raise TooEarlyError
     row = await connection.fetchval(
         """
         update incident
-        set ended_at = greatest($2, began_at),
+        set ended_at = greatest(coalesce($2, clock_timestamp()), began_at),
             detail = detail || jsonb_build_object('closed_by', $3::text, 'closed_reason', $4::text) || $5::jsonb
         where incident_id = $1 and kind = 'operator' and ended_at is null
         returning true

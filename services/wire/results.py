@@ -107,9 +107,9 @@ def act_from_pb(reason: str, author: str) -> Act:
     return Act(author, reason_from_pb(reason), via="operations")
 
 
-def end_from_pb(request: pb.CloseIncidentRequest) -> datetime:
-    """When the incident ended. Raises ServiceError naming the field at fault."""
-    return _time(request.ended_at, "ended_at") if request.HasField("ended_at") else datetime.now(UTC)
+def end_from_pb(request: pb.CloseIncidentRequest) -> datetime | None:
+    """When the incident ended; None for now. Raises ServiceError naming the field at fault."""
+    return _time(request.ended_at, "ended_at") if request.HasField("ended_at") else None
 
 
 def limit_from_pb(limit: int) -> int:

@@ -115,8 +115,12 @@ async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_fr
 
 
 async def test_an_incident_that_lasts_is_closed_once(own: Stack) -> None:
-    """A note may be open; closing it says who and why, too."""
+    """A note may be open; closing it says who and why, too. A slip in the date does not end it where it began."""
     incident = await ops(own, "incident", "declare", "--effect", "note", *WHY, "--all")
+    close = ("incident", "close", incident, *WHY, "--to", "2020-01-01T00:00:00Z")
+    assert "before it began" in await ops(own, *close, status=1)
+    straight = ("--database-url", own.database_url, "--author", "eve")
+    assert "before it began" in await ops(own, *close, *straight, status=2)
     assert incident in await ops(own, "incidents", "--open")
     await ops(own, "incident", "close", incident, "--reason", "replaced", author="bob")
     assert incident not in await ops(own, "incidents", "--open")

@@ -138,6 +138,7 @@ async def test_the_command_lists_drains_and_resumes(house: House, monkeypatch: p
         assert word in said
     assert "nothing was changed" in await command("drain", "game-2", "--reason", "x", status=1)
     assert "op-ada" in await command("list")
+    assert "takes no orders" in await command("list", "--address", house.address, status=2)
     assert "yes" in await command("resume", "game-1", "--reason", "done")
     said = await command("list")
     for word in ("drain", "resume", "done"):
