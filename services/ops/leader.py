@@ -62,7 +62,10 @@ def ask(
     options = {"metadata": (("authorization", f"Bearer {token}"),), "timeout": seconds}
     connect = connect_as_configured()
 
+    silent = False
+
     async def run() -> T:
+        nonlocal silent
         give_up, looking = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             for address in addresses:
@@ -70,11 +73,12 @@ def ask(
                     async with connect(address, ()) as channel:
                         return await call(OperationsServiceStub(channel), options)
                 except grpc.aio.AioRpcError as error:
+                    silent = silent or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                     if error.code() not in _PASSING or time.monotonic() > give_up:
                         raise
             if not looking:
                 looking = True
-                sys.stderr.write(f"nobody leads; asking again for {PATIENCE_SECONDS:.0f} s\n")
+                sys.stderr.write(f"nobody leads or answers; asking again for {PATIENCE_SECONDS:.0f} s\n")
             await asyncio.sleep(PAUSE_SECONDS)
 
     try:
@@ -85,6 +89,11 @@ def ask(
                 "who answers there takes no orders: it is not matchmaking's internal address",
                 param_hint="--address",
             ) from None
-        passing = error.code() in _PASSING
-        sys.stderr.write(f"{'nobody leads' if passing else 'nothing was changed'}: {error.details()}\n")
-        raise typer.Exit(UNREADABLE if passing else REFUSED) from None
+        if error.code() not in _PASSING:
+            sys.stderr.write(f"nothing was changed: {error.details()}\n")
+            raise typer.Exit(REFUSED) from None
+        sys.stderr.write(f"nobody leads, or nobody answers: {error.details()}\n")
+        if silent:
+            # It has reached somebody, whose answer did not come.
+            sys.stderr.write("whether it was carried out is not known: `acts` tells\n")
+        raise typer.Exit(UNREADABLE) from None
