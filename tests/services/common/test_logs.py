@@ -299,6 +299,33 @@ def test_what_ends_a_process_is_logged_without_secrets(token: str) -> None:
         assert "ValueError: Bearer [token] holds [[tile]]" in line["exception"]
 
 
+GOAWAY = """
+import socket, threading
+import services, grpc
+heard = threading.Event()
+listening = socket.create_server(("127.0.0.1", 0))
+def serve():
+    peer, _ = listening.accept()
+    settings, goaway = "000000040000000000", "000008070000000000" + "00000000" + "0000000b"
+    peer.sendall(bytes.fromhex(settings + goaway))
+    peer.shutdown(socket.SHUT_WR)
+    while peer.recv(4096): pass
+    heard.set()
+threading.Thread(target=serve, daemon=True).start()
+channel = grpc.insecure_channel(f"127.0.0.1:{listening.getsockname()[1]}")
+channel.subscribe(lambda _: None, try_to_connect=True)
+assert heard.wait(30)
+"""
+
+
+def test_the_core_of_grpc_writes_no_lines_of_its_own() -> None:
+    """It would tell that a peer sent a connection away, for a silence for example."""
+    ended = subprocess.run(
+        [sys.executable, "-c", GOAWAY], capture_output=True, timeout=60, check=False, text=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 def test_nobody_writes_past_the_log() -> None:
     """Command lines talk to people; what serves has one way to say something, and one word when it cannot start."""
     found = set()
