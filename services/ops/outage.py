@@ -120,7 +120,7 @@ def _processes(processes: Sequence[Seen]) -> Iterator[str]:
         if page.role == "game" and not page.value("spectacular_bid_game_clock_attached"):
             yield f"{called} has no clock: nobody there can lose on time, and commands wait"
         if held := page.by("spectacular_bid_live_matches", "phase").get("held"):
-            yield f"{called} holds {held:.0f} matches after a bug: they are void a minute later"
+            yield f"{called} holds {_matches_in_words(int(held))} after a bug, each of which is void a minute later"
         if mismatches := page.value("spectacular_bid_verdict_mismatches_total"):
             yield f"{called} and its clock have contradicted each other {mismatches:.0f} times: a bug"
 
@@ -157,9 +157,10 @@ def _database(look: Look) -> Iterator[str]:
         yield f"the leader of matchmaking {how} {duration(leader.age_seconds)} ago"
     for lease in overview.leases:
         if not lease.holds:
+            waiting = lease.matches + lease.leaving
             yield (
-                f"the lease of {lease.engine_id} has run out, and {_matches_in_words(lease.matches + lease.leaving)}"
-                " wait for an owner"
+                f"the lease of {lease.engine_id} has run out, and {_matches_in_words(waiting)}"
+                f" {'waits' if waiting == 1 else 'wait'} for an owner"
             )
     if not any(lease.holds for lease in overview.leases):
         yield "no game process holds a lease"
@@ -204,7 +205,8 @@ def _wanted(look: Look) -> Iterator[str]:
             until = f" until {pool.until:%Y-%m-%d %H:%M:%S}" if pool.until else ""
             yield f"pool {pool.pool}: {pool.mode} by {pool.author}{until}: {pool.reason}"
     if held := look.overview.rating.held:
-        yield f"{held} results are held and wait for a person"
+        what = "1 result is held and waits" if held == 1 else f"{held} results are held and wait"
+        yield f"{what} for a person"
 
 
 def _matches_in_words(count: int) -> str:

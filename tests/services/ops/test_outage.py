@@ -134,6 +134,10 @@ DECLARED = Incident("i-1", Kind.OPERATOR, "operator/ada", NOW, None, "v1", reaso
             with_database(leases=(replace(OVERVIEW.leases[0], holds=False), OVERVIEW.leases[0])),
             "the lease of game-0 has run out, and 3 matches wait for an owner",
         ),
+        (
+            with_database(leases=(replace(OVERVIEW.leases[0], holds=False, matches=1, leaving=0),)),
+            "and 1 match waits for an owner",
+        ),
         (with_database(leases=()), "no game process holds a lease"),
         (with_database(open_incidents=(DECLARED,)), "open incident: operator, switch 3 is down (i-1)"),
         (with_database(voids=(VOID, VOID)), "a match was void 30 s ago: gap_too_long, and 1 more"),
@@ -160,6 +164,7 @@ def test_what_is_wrong_is_said_first(look: Look, words: str) -> None:
             "game game-7 is drained by an operator",
         ),
         (with_database(rating=RatingSeen(0, 0.0, 4)), "4 results are held and wait for a person"),
+        (with_database(rating=RatingSeen(0, 0.0, 1)), "1 result is held and waits for a person"),
         (
             with_database(pools=(PoolSeen("rated", "pause", "ada", "a reason", None, "", 0, 0.0),)),
             "pool rated: pause by ada: a reason",
