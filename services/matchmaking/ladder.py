@@ -75,6 +75,15 @@ class LadderWorker:
 
     async def look(self) -> None:
         """Decide about everything that awaits it now; then hold what turned out to be doubtful."""
+        try:
+            await self._look()
+        except TRANSIENT:
+            if self._oldest_at is None:
+                # Nobody can say whether anything waits: as if a match had ended now, until a look succeeds.
+                self._oldest_at = time.monotonic()
+            raise
+
+    async def _look(self) -> None:
         async with self._pool.acquire() as connection:
             # Taken before looking: whatever is below it can be seen by the look.
             settled = await ladder.settled_mark(connection)

@@ -9,7 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from matchmaker.ticket import SECOND, Ticket
-from services.matchmaking.metrics import SeekMetrics
+from services.matchmaking.ladder import LadderWorker
+from services.matchmaking.metrics import RatingMetrics, SeekMetrics
 from services.matchmaking.seekers import Seeker, Seekers, cancelled
 from services.storage.matches import PlayerRow
 from services.storage.seeks import PoolName
@@ -103,3 +104,27 @@ async def test_a_decision_is_late_by_what_has_passed_since_the_end_of_its_match(
     assert shown("oldest_undecided_seconds") == 0
     assert shown("delay_seconds_count") == 2
     assert shown("delay_seconds_sum") >= 150
+
+
+async def test_results_that_cannot_be_looked_at_are_a_backlog_too(house: House) -> None:
+    """Nobody knows whether any waits: what the alert looks at grows until a look succeeds."""
+    registry = CollectorRegistry()
+
+    def oldest() -> float:
+        value = registry.get_sample_value("spectacular_bid_rating_oldest_undecided_seconds")
+        assert value is not None
+        return value
+
+    impatient = asyncpg.create_pool(house.database_url, min_size=1, server_settings={"lock_timeout": "50ms"})
+    async with impatient as pool:
+        decide = LadderWorker(pool, RatingMetrics(registry))
+        await decide.look()
+        assert oldest() == 0
+        async with house.pool.acquire() as connection, connection.transaction():
+            await connection.execute("lock table match_outcome in access exclusive mode")
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await decide.look()
+            first = oldest()
+            assert 0 < first < oldest()
+        await decide.look()
+        assert oldest() == 0
