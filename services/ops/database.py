@@ -20,6 +20,8 @@ from services.storage.pool import Connection
 T = TypeVar("T")
 UNREADABLE: Final = 2
 """Exit status when there is nothing to read."""
+LOCK_WAIT_MS: Final = 10_000
+"""How long a lock of somebody else is waited for: an operator wants an answer, if only that there is none."""
 WIDTH: Final = 200
 """Of tables that go to a file or a pipe."""
 
@@ -51,7 +53,9 @@ def with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         raise typer.BadParameter(f"it is needed, or {PREFIX}DATABASE_URL", param_hint="--database-url")
 
     async def run() -> T:
-        connection = await asyncpg.connect(url, timeout=10)
+        connection = await asyncpg.connect(
+            url, timeout=10, server_settings={"lock_timeout": str(LOCK_WAIT_MS)}
+        )
         try:
             async with connection.transaction():
                 return await work(connection)

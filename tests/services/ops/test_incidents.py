@@ -124,3 +124,12 @@ async def test_what_does_not_exist_is_said(database_url: str) -> None:
     assert "is no UUID" in await ops(database_url, "something", status=2)
     assert "has no time zone" in await ops(database_url, "--since", "2026-11-30T10:00:00", status=2)
     assert await told(database_url) == []
+
+
+async def test_a_lock_of_somebody_else_is_not_waited_for_without_end(
+    connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.ops.database.LOCK_WAIT_MS", 20)
+    async with connection.transaction():
+        await connection.execute("lock table incident in access exclusive mode")
+        assert "lock timeout" in await ops(database_url, status=2)
