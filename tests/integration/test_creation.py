@@ -16,6 +16,7 @@ from engine.command import Resign
 from engine.seats import NORTH, SOUTH, BySeat
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
+from tests.conditions import TEST_ONLY
 from tests.engine.tables import deal
 from tests.seats import Table, new_id, scripted, tile_to_pb
 from tests.stack import Player, Stack, time_control
@@ -169,21 +170,11 @@ async def test_a_malformed_request_names_the_field(shared: Stack) -> None:
     assert await shared.pool.fetchval("select count(*) from match where created_by = $1", one.player_id) == 0
 
 
-TEST_ONLY: Final[dict[str, Any]] = {
-    "time_control": time_control(1000, 1000),
-    "deals": scripted(deal()),
-    "balances": table_pb2.Balances(north=100, south=200),
-    "jockey": table_pb2.SEAT_NORTH,
-    "start_limit_ms": 1000,
-    "continue_limit_ms": 1000,
-}
-
-
-@pytest_asyncio.fixture(loop_scope="session", params=["development", "production"])
-async def serious(shared: Stack, request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """A second game process, in another configuration; its name."""
-    name = f"game-{request.param}"
-    shared.extra[name] = {"ENV": request.param}
+@pytest_asyncio.fixture(loop_scope="session")
+async def serious(shared: Stack) -> AsyncIterator[str]:
+    """A second game process that is not marked as a test; its name."""
+    name = "game-development"
+    shared.extra[name] = {"ENV": "development"}
     await shared.start(name)
     yield name
     await shared.processes.pop(name).terminate()

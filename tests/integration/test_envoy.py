@@ -34,6 +34,7 @@ from services.ops.watch import Screen, follow_clock
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1.match_service_pb2_grpc import MatchServiceStub
 from tests.authority import replace
+from tests.conditions import TEST_ONLY
 from tests.integration.front import (
     ANY_GAME,
     GAMES,
@@ -151,6 +152,18 @@ async def test_whoever_asks_the_wrong_process_is_told_the_right_address_and_goes
         play(south.play(handle.match_id, ANY_GAME, transport=transport), give_up_after(10)),
     )
     assert all(table.outcome is not None for table in tables)
+
+
+async def test_nothing_that_is_for_tests_is_taken_in_production(front: Front) -> None:
+    """Scripted deals, other clocks, balances, openings and limits: refused, each named."""
+    matches: Any = MatchServiceStub(await front.channel(ANY_GAME))
+    for name, value in TEST_ONLY.items():
+        request = pb.CreateMatchRequest(request_id=new_id(), player_id="ben", **{name: value})
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await matches.CreateMatch(request, metadata=front.metadata("ann"))
+        error = from_rpc(refused.value)
+        assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TEST_ONLY")
+        assert error.message.startswith(f"{name}:")
 
 
 async def test_what_has_no_route_has_no_way_in(front: Front) -> None:

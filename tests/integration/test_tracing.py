@@ -241,6 +241,12 @@ async def test_a_span_says_that_we_failed_and_never_what_was_played(traced: Trac
     told = {each.span.name: each for each in receiver.of(trace_id)}
     assert told["command"].attributes["reason"] == "MATCH_NOT_FOUND"
     assert all(each.span.status.code == Status.STATUS_CODE_UNSET for each in told.values())
-    texts = str([each.span for each in receiver.told])
+    spans = [Span.FromString(each.span.SerializeToString()) for each in receiver.told]
+    for span in spans:
+        # Chance decides what is in ids.
+        for number in ("trace_id", "span_id", "parent_span_id", "links"):
+            span.ClearField(number)
+    texts = str(spans)
+    assert "MATCH_NOT_FOUND" in texts
     assert ann.token not in texts
     assert not re.search(r"[0-5]\|[0-6]|low|high", texts)
