@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import time
@@ -104,9 +105,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.picture and done.picture is not None:
         drawn = Console(width=WIDTH, record=True, file=StringIO(), force_terminal=True)
         drawn.print(picture(*done.picture))
-        options.picture.write_text(
-            drawn.export_svg(title="python -m services.ops status", clear=False), "utf-8"
-        )
+        drawing = drawn.export_svg(title="python -m services.ops status")
+        # Without the fonts that it would have a browser fetch from elsewhere.
+        options.picture.write_text(re.sub(r"\s*@font-face \{.*?\}", "", drawing, flags=re.DOTALL), "utf-8")
     return 0 if done.ok else 1
 
 
