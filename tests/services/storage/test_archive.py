@@ -21,7 +21,7 @@ from services.storage.evidence import get_time_facts
 from services.storage.incidents import Incident
 from services.storage.matchlog import DamagedError, pack, unpack
 from services.storage.mending import State, mend
-from services.storage.pool import Connection
+from services.storage.pool import TRANSIENT, Connection
 from tests.seats import eventually
 from tests.services.storage.results import Fate, decide_all, mortal, put_result
 
@@ -118,7 +118,7 @@ async def test_whoever_dies_while_moving_loses_nothing(
         dying = await mortal(Fate(database_url, at, unheard))
         try:
             await archiving.move(dying, match_id)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except TRANSIENT:
             pass
         else:
             break
