@@ -6,12 +6,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist loadfile
-SOURCES := engine matchmaker services client tests k8s protos/build_hook.py .ci/setup.py .ci/tools.py
+SOURCES := engine matchmaker services client tests k8s protos/build_hook.py .ci/setup.py .ci/tools.py .ci/supply.py
 COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -91,6 +91,16 @@ arena: setup ## play the house bots against each other, MATCHES a pairing (200):
 
 image-rehearsal: setup ## carry the Dockerfile out without Docker and run the pods of production on what comes out (Linux, root)
 	@$(BIN)/python -m tests.k8s.rehearsal
+
+sbom: setup ## write what ships, with versions, hashes and licences, to build/sbom (CycloneDX)
+	@$(BIN)/python .ci/supply.py sbom
+
+licences: setup ## write docs/licences.md from the lock
+	@$(BIN)/python .ci/supply.py licences
+
+audit: setup ## ask the package index for known vulnerabilities of everything locked; what it cannot answer is a failure
+	@for lock in requirements-dev.txt k8s/image/requirements.txt; do \
+		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock || exit 1; done
 
 lock: ## resolve the dependencies anew and write the requirements files (UPGRADE=1 takes newer releases)
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv; }
