@@ -77,6 +77,12 @@ NEW: Final = Rating()
 """The rating of a player without a rated match."""
 
 
+def expected(player: Rating, opponent: Rating) -> float:
+    """The chance that the player wins, as far as the two ratings know."""
+    spread = math.sqrt(2 * BETA**2 + player.sigma**2 + opponent.sigma**2)
+    return 0.5 * (1 + math.erf((player.mu - opponent.mu) / spread / math.sqrt(2)))
+
+
 def rate(before: Mapping[str, Rating], winner: str) -> dict[str, Rating]:
     """The ratings of both players after one match.
 

@@ -7,6 +7,7 @@ import typer
 from services.ops import game, incident, match, matchmaking, rating
 from services.ops.audit import acts
 from services.ops.check import check
+from services.ops.collusion import collusion
 from services.ops.compact import compact
 from services.ops.incidents import incidents
 from services.ops.status import status
@@ -29,6 +30,7 @@ app.command("incidents")(incidents)
 app.command("acts")(acts)
 app.command("watch")(watch)
 app.command("voids")(voids)
+app.command("collusion")(collusion)
 app.command("check")(check)
 app.command("compact")(compact)
 

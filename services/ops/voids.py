@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from matchmaker.chance import at_least
 from services.ops.database import WIDTH, Database, time_of, with_database
 from services.storage.pool import Connection
 from services.storage.voids import PlayerVoids, VoidFacts, get_void_facts
@@ -57,23 +57,6 @@ def rate(facts: VoidFacts) -> list[Rated]:
     return sorted(
         rated, key=lambda each: (each.chance, -each.voids, -each.player.near, -each.player.credited_ns)
     )
-
-
-def at_least(wanted: int, *, drawn: int, marked: int, among: int) -> float:
-    """The chance that `drawn` of `among` matches contain `wanted` or more of the `marked` ones (Fisher's exact test)."""
-    if wanted <= 0:
-        return 1.0
-    whole = _log_choose(among, drawn)
-    first = max(wanted, drawn + marked - among)
-    chances = (
-        math.exp(_log_choose(marked, hit) + _log_choose(among - marked, drawn - hit) - whole)
-        for hit in range(first, min(drawn, marked) + 1)
-    )
-    return min(1.0, math.fsum(chances))
-
-
-def _log_choose(of: int, some: int) -> float:
-    return math.lgamma(of + 1) - math.lgamma(some + 1) - math.lgamma(of - some + 1)
 
 
 def voids(

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from engine.clock import SECOND
+from matchmaker.chance import at_least
 from services.ops.__main__ import app
-from services.ops.voids import at_least, rate
+from services.ops.voids import rate
 from services.storage.incidents import Effect, Incident, Kind, Touched, put_incidents, put_touched
 from services.storage.pool import Connection
 from services.storage.voids import PlayerVoids, VoidFacts, get_void_facts
