@@ -18,7 +18,7 @@ from engine.playback import play_back
 from engine.recordlines import ClockLine, CommandLine, DealLine, MalformedRecordError, MatchLine, read_record
 from engine.seats import NORTH, SOUTH, BySeat
 from engine.state import Phase
-from engine.verify import deal_fault, problems
+from engine.verify import Proofs, problems
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -131,10 +131,10 @@ def read(data: bytes) -> Study:
         rated=header.get("rated") is True,
     )
     positions: list[Position] = []
-    sequence = 0
+    sequence, proofs = 0, Proofs()
     for answer in answers:
         sequence += len(answer.events)
-        positions.append(_position(replace(base, sequence=sequence), answer))
+        positions.append(_position(replace(base, sequence=sequence), answer, proofs.fault(answer)))
     claimed = first.claimed
     if claimed is not None and claimed.cause in _NOBODY_WINS and positions[-1].table.outcome is None:
         positions[-1] = _stopped(positions[-1], claimed)
@@ -177,15 +177,16 @@ def _players(header: dict[str, Any]) -> BySeat[Player]:
     return BySeat(north, south)
 
 
-def _position(base: TableState, answer: Answer) -> Position:
+def _position(base: TableState, answer: Answer, fault: str | None) -> Position:
     state, line = answer.state, answer.line
     words = [told(event, _SEATS) for event in answer.events if not isinstance(event, TurnTimed)]
     timed = next((event for event in answer.events if isinstance(event, TurnTimed)), None)
-    fault = deal_fault(line) if isinstance(line, DealLine) and answer.refusal is None else None
     if answer.refusal is not None:
         words.insert(0, f"refused: {answer.refusal} (rule {answer.refusal.rule})")
     elif fault is not None:
         words.append(fault)
+    elif isinstance(line, DealLine) and line.contributions is not None:
+        words.append("the deal follows from the seed that was committed to and from what the players added")
     elif isinstance(line, DealLine):
         words.append("the deal is the one that was committed to")
     moved_nothing = not answer.events or answer.refusal is not None

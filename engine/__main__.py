@@ -38,8 +38,20 @@ def verify_file(path: str | None) -> int:
     if status == WRONG:
         return status
     deals = [line for _, line in record.lines if isinstance(line, DealLine)]
-    print(f"ok: {len(record.lines)} lines, {len(deals)} deals as committed, every command legal")
+    print(f"ok: {len(record.lines)} lines, {_kinds(deals)}, every command legal")
     return OK
+
+
+def _kinds(deals: Sequence[DealLine]) -> str:
+    """How many deals there are, and what is proven of them."""
+    drawn = sum(line.contributions is not None for line in deals)
+    scripted = sum(line.scripted for line in deals)
+    parts = [f"{len(deals)} deals as committed"]
+    if drawn:
+        parts.append(f"{drawn} drawn from a seed committed to before and what the players added")
+    if scripted:
+        parts.append(f"{scripted} scripted by a test configuration")
+    return ", ".join(parts)
 
 
 def _read(path: str | None) -> bytes:

@@ -15,6 +15,8 @@ class Start:
     """Be ready for the first round (rule 7.1)."""
 
     seat: Seat
+    contribution: bytes = b""
+    """What the seat adds to the shuffle of that round, at most 32 bytes; see `engine.shuffle`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Continue:
     """Be ready for the next round (rule 7.1)."""
 
     seat: Seat
+    contribution: bytes = b""
+    """As with Start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Started:
     """A seat pressed Start."""
 
     seat: Seat
+    contribution: bytes = b""
+    """What it added to the shuffle; told to nobody before the deal that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,18 @@ class Continued:
     """A seat pressed Continue, or the continue limit did it (rule 7.2)."""
 
     seat: Seat
+    contribution: bytes = b""
+    """As with Started; empty when the limit pressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundDealt:
-    """A round was dealt. Secret but for its number and the commitment."""
+    """A round was dealt. Secret but for its number, the commitments and the contributions.
+
+    A deal that was drawn (`contributions` is not None) follows from `salt`, which is then the seed that `commitment`
+    was told of before the press, and from the contributions: see `engine.shuffle`. Any other one was committed to when
+    it was made: see `engine.deal.commitment`.
+    """
 
     round_no: int
     """From 1."""
@@ -54,7 +63,12 @@ class RoundDealt:
     salt: bytes
     """32 random bytes that keep the commitment from being guessed."""
     commitment: str
-    """See `engine.deal.commitment`."""
+    contributions: BySeat[bytes] | None = None
+    """What the players added; None for a deal that was not drawn."""
+    next_commitment: str | None = None
+    """To the seed of the next round."""
+    scripted: bool = False
+    """Whether a test configuration said what is dealt."""
 
 
 @dataclass(frozen=True, slots=True)

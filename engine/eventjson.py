@@ -7,7 +7,7 @@ three lists.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from engine.deal import SALT_SIZE, Deal
 from engine.event import (
@@ -30,12 +30,22 @@ from engine.event import (
 )
 from engine.fields import Fields, shown
 from engine.outcome import Cause, Outcome
+from engine.seats import BySeat
+from engine.shuffle import CONTRIBUTION_MAX
 from engine.tiles import Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from engine.tiles import Tile
+
+
+class MoreProof(NamedTuple):
+    """What is told of a deal beside its salt and commitment, as fields of `RoundDealt`."""
+
+    contributions: BySeat[bytes] | None
+    next_commitment: str | None
+    scripted: bool
 
 
 def deal_to_json(deal: Deal) -> dict[str, Any]:
@@ -50,6 +60,49 @@ def deal_to_json(deal: Deal) -> dict[str, Any]:
 def deal_from_json(fields: Fields) -> Deal:
     """The deal made of three lists; ValueError names what is wrong."""
     return Deal(fields.tiles("north"), fields.tiles("south"), fields.tiles("boneyard"))
+
+
+def contribution_to_json(contribution: bytes) -> dict[str, Any]:
+    """What a seat added to a shuffle; nothing when it added nothing."""
+    return {"contribution": contribution.hex()} if contribution else {}
+
+
+def contribution_from_json(fields: Fields) -> bytes:
+    """What `contribution_to_json` wrote; ValueError when it is none."""
+    if not fields.has("contribution"):
+        return b""
+    return fields.hexadecimal_up_to("contribution", CONTRIBUTION_MAX)
+
+
+def proof_to_json(event: RoundDealt) -> dict[str, Any]:
+    """What proves a deal once it may be known: its salt or seed, the commitments, and what the players added."""
+    proof: dict[str, Any] = {"salt": event.salt.hex(), "commitment": event.commitment}
+    if event.contributions is not None:
+        proof["contributions"] = {
+            "north": event.contributions.north.hex(),
+            "south": event.contributions.south.hex(),
+        }
+    if event.next_commitment is not None:
+        proof["next_commitment"] = event.next_commitment
+    return {**proof, "scripted": True} if event.scripted else proof
+
+
+def more_proof_from_json(fields: Fields) -> MoreProof:
+    """What of a deal's proof is beside its salt and commitment; ValueError names what is wrong."""
+    contributions = next_commitment = None
+    if fields.has("contributions"):
+        inner = Fields(fields.take("contributions"), "contributions")
+        contributions = BySeat(
+            inner.hexadecimal_up_to("north", CONTRIBUTION_MAX),
+            inner.hexadecimal_up_to("south", CONTRIBUTION_MAX),
+        )
+        inner.end()
+    if fields.has("next_commitment"):
+        next_commitment = fields.hexadecimal("next_commitment", 32).hex()
+    scripted = fields.flag("scripted") if fields.has("scripted") else False
+    if scripted and contributions is not None:
+        raise ValueError("scripted: a deal that was drawn is none")
+    return MoreProof(contributions, next_commitment, scripted)
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
@@ -117,8 +170,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
                 "type": "round_dealt",
                 "round_no": event.round_no,
                 **deal_to_json(event.deal),
-                "salt": event.salt.hex(),
-                "commitment": event.commitment,
+                **proof_to_json(event),
             }
         case RoundBlocked():
             totals = {"north": event.hand_totals.north, "south": event.hand_totals.south}
@@ -129,9 +181,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
             data = {"type": "revealed", "seat": event.seat.value}
             return data if event.hand is None else {**data, "hand": _texts(event.hand)}
         case Started():
-            return {"type": "started", "seat": event.seat.value}
+            return {"type": "started", "seat": event.seat.value, **contribution_to_json(event.contribution)}
         case Continued():
-            return {"type": "continued", "seat": event.seat.value}
+            return {"type": "continued", "seat": event.seat.value, **contribution_to_json(event.contribution)}
         case TurnPassed():
             return {"type": "turn_passed", "seat": event.seat.value}
         case RoundWentOut():
@@ -163,6 +215,7 @@ def _round_dealt(fields: Fields) -> RoundDealt:
         deal_from_json(fields),
         fields.hexadecimal("salt", SALT_SIZE),
         fields.text("commitment"),
+        *more_proof_from_json(fields),
     )
 
 
@@ -187,8 +240,8 @@ def _points_moved(fields: Fields) -> PointsMoved:
 
 
 _READERS: Final[dict[str, Callable[[Fields], Event]]] = {
-    "started": lambda f: Started(f.seat()),
-    "continued": lambda f: Continued(f.seat()),
+    "started": lambda f: Started(f.seat(), contribution_from_json(f)),
+    "continued": lambda f: Continued(f.seat(), contribution_from_json(f)),
     "round_dealt": _round_dealt,
     "revealed": lambda f: Revealed(f.seat(), f.tiles("hand") if f.has("hand") else None),
     "bid_made": lambda f: BidMade(f.seat(), f.integer("amount")),

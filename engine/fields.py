@@ -78,6 +78,22 @@ class Fields:
             raise ValueError(msg)
         return bytes.fromhex(text)
 
+    def hexadecimal_up_to(self, name: str, size_max: int) -> bytes:
+        """At most `size_max` bytes as lower-case hexadecimal digits."""
+        text = self.text(name)
+        if len(text) > 2 * size_max or len(text) % 2 or set(text) - set("0123456789abcdef"):
+            msg = f"{name} must be at most {2 * size_max} lower-case hexadecimal digits, two a byte"
+            raise ValueError(msg)
+        return bytes.fromhex(text)
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self.take(name)
+        if not isinstance(value, bool):
+            msg = f"{name} must be true or false, not {shown(value)}"
+            raise ValueError(msg)
+        return value
+
     def choice(self, name: str, kind: type[E]) -> E:
         """A member of an enum, by its value."""
         value = self.take(name)

@@ -9,7 +9,7 @@ from engine.evolution import evolve, replay
 from engine.legal import Legal, legal
 from engine.opening import RANKED, Auctioned, Opening, Ranked
 from engine.outcome import Cause, Outcome
-from engine.ruling import Ruling, cancel, deal_round, decide, expire, timed, void
+from engine.ruling import Ruling, cancel, deal_round, decide, draw_round, expire, timed, void
 from engine.state import DecisionKind, Match, Mode, Phase
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "cancel",
     "deal_round",
     "decide",
+    "draw_round",
     "evolve",
     "expire",
     "legal",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine import clock
 from engine.command import Continue, Resign, Reveal, Start
 from engine.deal import SALT_SIZE
+from engine.event import RoundDealt
 from engine.eventjson import event_to_json, outcome_to_json
 from engine.evolution import replay
 from engine.legal import legal
@@ -15,6 +16,7 @@ from engine.recordlines import ClockLine, CommandLine, DealLine, MatchLine
 from engine.refusal import Refusal
 from engine.ruling import deal_round, decide, expire, timed
 from engine.seats import SEATS
+from engine.shuffle import seed_commitment
 from engine.state import Match, Phase
 
 if TYPE_CHECKING:
@@ -51,9 +53,10 @@ class Answer:
 class Playback:
     """A match that is being replayed from its record."""
 
-    def __init__(self, start: Match, *, is_timed: bool) -> None:
+    def __init__(self, start: Match, match_id: str, *, is_timed: bool) -> None:
         self._state = start
         self._timed = is_timed
+        self._match_id = match_id
         self._since = 0
         """When the clock of the seat to act began to run, or will when the round is dealt."""
 
@@ -91,8 +94,20 @@ class Playback:
                 if not isinstance(pressed, Refusal):
                     given += pressed
             state = replay(state, given)
-        ruling = deal_round(state, line.deal, line.salt or NO_SALT)
+        ruling = self._dealt(state, line)
         return ruling if isinstance(ruling, Refusal) else (*given, *ruling)
+
+    def _dealt(self, state: Match, line: DealLine) -> Ruling:
+        """The round as the line has it; `engine.verify` says whether its proof holds."""
+        salt = line.salt or NO_SALT
+        ruling = deal_round(
+            state, line.deal, salt, next_commitment=line.next_commitment, scripted=line.scripted
+        )
+        if isinstance(ruling, Refusal) or line.contributions is None:
+            return ruling
+        number = state.round_no + 1
+        committed = seed_commitment(self._match_id, number, salt)
+        return (RoundDealt(number, line.deal, salt, committed, line.contributions, line.next_commitment),)
 
     def _expired(self, at_ns: int | None, credit_ns: int) -> tuple[Event, ...]:
         """The timeout that has happened by then, if any."""
@@ -137,7 +152,7 @@ def play_back(record: Record) -> Iterator[Answer]:
     playback: Playback | None = None
     for number, line in record.lines:
         if isinstance(line, MatchLine):
-            playback = Playback(line.start, is_timed=record.timed)
+            playback = Playback(line.start, line.match_id, is_timed=record.timed)
         assert playback is not None, "the first line of a record is the match"
         yield playback.answer(number, line)
     if record.malformed is not None:

@@ -23,7 +23,14 @@ from engine.event import (
     TurnPassed,
     TurnTimed,
 )
-from engine.eventjson import deal_to_json, event_from_json, event_to_json, outcome_to_json
+from engine.eventjson import (
+    contribution_to_json,
+    deal_to_json,
+    event_from_json,
+    event_to_json,
+    outcome_to_json,
+    proof_to_json,
+)
 from engine.evolution import evolve
 from engine.opening import Auctioned
 from engine.outcome import Cause
@@ -127,14 +134,13 @@ def _line(event: Event) -> dict[str, Any] | None:
             # Only a declined opening is free: the jockey's least raise, 20, costs 5.
             return _command(event.seat.opponent, "decline" if event.price == 0 else "accept")
         case Started():
-            return _command(event.seat, "start")
+            return _command(event.seat, "start", **contribution_to_json(event.contribution))
         case Continued():
-            return _command(event.seat, "continue")
+            return _command(event.seat, "continue", **contribution_to_json(event.contribution))
         case Revealed():
             return _command(event.seat, "reveal")
         case RoundDealt():
-            proof = {"salt": event.salt.hex(), "commitment": event.commitment}
-            return {"type": "deal", **deal_to_json(event.deal), **proof}
+            return {"type": "deal", **deal_to_json(event.deal), **proof_to_json(event)}
         case MatchEnded():
             winner = event.outcome.winner
             if event.outcome.cause is Cause.RESIGNATION and winner is not None:

@@ -4,8 +4,11 @@ One JSON object a line, UTF-8. What a line may hold beyond the format's own keys
 `engine.record` replays to the nanosecond and can be verified:
 
 * `match` lines may carry any further keys; those understood are `delay_ms` (10000 each turn when absent), `banks_ns`
-  and `delay_ns` (exact, they count before the milliseconds) and `outcome`, the result that is claimed.
-* `deal` lines may carry `salt` and `commitment` (64 lower-case hexadecimal digits each).
+  and `delay_ns` (exact, they count before the milliseconds), `outcome`, the result that is claimed, and `match_id`,
+  to which drawn deals are bound.
+* `deal` lines may carry `salt`, `commitment` and `next_commitment` (64 lower-case hexadecimal digits each),
+  `contributions` (of both seats: the deal was drawn) and `scripted`.
+* `start` and `continue` may carry `contribution`, what the seat added to the next deal.
 * `command` and `clock` lines may carry `at_ns` beside `at_ms`: the exact instant, which then counts.
 * `command` lines may carry `credit_ns`: time of this turn that was measured but not charged, because the service
   had failed.
@@ -16,6 +19,7 @@ Blank lines are skipped; they count in line numbers. Any other key, and the same
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -34,7 +38,12 @@ from engine.command import (
     Start,
 )
 from engine.deal import SALT_SIZE, Deal
-from engine.eventjson import deal_from_json, outcome_from_json
+from engine.eventjson import (
+    contribution_from_json,
+    deal_from_json,
+    more_proof_from_json,
+    outcome_from_json,
+)
 from engine.fields import Fields, shown
 from engine.opening import RANKED, Auctioned, Opening
 from engine.outcome import Outcome
@@ -43,7 +52,10 @@ from engine.state import Match, Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from engine.seats import BySeat
+
 FORMAT: Final = 1
+_MATCH_ID: Final = re.compile(r"[!-~]{1,64}\Z")
 _DIGITS_MAX: Final = 1000
 _INSTANT_MAX: Final = 2**63 - 1
 """Instants are 64-bit nanoseconds everywhere else, some 292 years."""
@@ -62,6 +74,8 @@ class MatchLine:
 
     start: Match
     claimed: Outcome | None
+    match_id: str
+    """Empty when the record does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,10 @@ class DealLine:
     deal: Deal
     salt: bytes | None
     commitment: str | None
+    contributions: BySeat[bytes] | None
+    """What the players added to a deal that was drawn; None for any other one."""
+    next_commitment: str | None
+    scripted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +241,13 @@ def _match_line(fields: Fields) -> MatchLine:
     if fields.has("outcome") and (claim := fields.take("outcome")) is not None:
         claimed = outcome_from_json(Fields(claim, "outcome"))
     start = Match.start(balances=balances, opening=opening, banks_ns=banks, delay_ns=delay, mode=mode)
-    return MatchLine(start, claimed)
+    return MatchLine(start, claimed, _match_id(fields))
+
+
+def _match_id(fields: Fields) -> str:
+    """The match's id, for what is bound to it; anything that is none of ours is the same as nothing."""
+    given = fields.take("match_id") if fields.has("match_id") else ""
+    return given if isinstance(given, str) and _MATCH_ID.match(given) else ""
 
 
 def _opening(value: object) -> Opening:
@@ -245,12 +269,15 @@ def _deal_line(fields: Fields) -> DealLine:
     deal = deal_from_json(fields)
     salt = fields.hexadecimal("salt", SALT_SIZE) if fields.has("salt") else None
     claim = fields.hexadecimal("commitment", 32).hex() if fields.has("commitment") else None
-    return DealLine(deal, salt, claim)
+    more = more_proof_from_json(fields)
+    if more.contributions is not None and salt is None:
+        raise ValueError("salt is missing: the deal was drawn from it")
+    return DealLine(deal, salt, claim, *more)
 
 
 _COMMANDS: Final[dict[str, Callable[[Fields], Command]]] = {
-    "start": lambda f: Start(f.seat()),
-    "continue": lambda f: Continue(f.seat()),
+    "start": lambda f: Start(f.seat(), contribution_from_json(f)),
+    "continue": lambda f: Continue(f.seat(), contribution_from_json(f)),
     "reveal": lambda f: Reveal(f.seat()),
     "bid": lambda f: Bid(f.seat(), f.integer("amount")),
     "accept": lambda f: Accept(f.seat()),

@@ -33,6 +33,7 @@ from engine.points import blocked as blocked_points
 from engine.points import lower_total, payable, score
 from engine.refusal import Refusal
 from engine.seats import NORTH, BySeat
+from engine.shuffle import drawn, seed_commitment
 from engine.state import Match, Mode, Phase
 from engine.tiles import pips_of
 
@@ -79,13 +80,11 @@ def decide(state: Match, command: Command) -> Ruling:
             return _pass(state, command) if isinstance(command, Pass) else _speak(state, command)
         case Start():
             if state.phase is Phase.AWAITING_START:
-                return Refusal.ALREADY_PRESSED if command.seat in state.pressed else (Started(command.seat),)
+                return _pressed(state, Started(command.seat, command.contribution))
             return _GATES.get(state.phase, Refusal.START_NOT_DUE)
         case Continue():
             if state.phase is Phase.SETTLED:
-                return (
-                    Refusal.ALREADY_PRESSED if command.seat in state.pressed else (Continued(command.seat),)
-                )
+                return _pressed(state, Continued(command.seat, command.contribution))
             return _GATES.get(state.phase, Refusal.CONTINUE_NOT_DUE)
         case Reveal():
             return _reveal(state, command)
@@ -97,13 +96,50 @@ def decide(state: Match, command: Command) -> Ruling:
             assert_never(command)
 
 
-def deal_round(state: Match, deal: Deal, salt: bytes) -> Ruling:
-    """Deal the next round (rule 2.1); refused when none is due. ValueError when the salt has a wrong length."""
+def deal_round(
+    state: Match, deal: Deal, salt: bytes, *, next_commitment: str | None = None, scripted: bool = False
+) -> Ruling:
+    """Deal the next round (rule 2.1), committing to the deal; refused when none is due.
+
+    ValueError when the salt has a wrong length.
+    """
+    number = state.round_no + 1
+    return _no_deal_due(state) or (
+        RoundDealt(
+            number,
+            deal,
+            salt,
+            commitment(deal, salt),
+            next_commitment=next_commitment,
+            scripted=scripted,
+        ),
+    )
+
+
+def draw_round(
+    state: Match, match_id: str, seed: bytes, contributions: BySeat[bytes], next_commitment: str
+) -> Ruling:
+    """Deal the next round from a seed that was committed to before and what the players added (rule 2.1).
+
+    Refused when no deal is due. ValueError when the seed or a contribution has a wrong length.
+    """
+    number = state.round_no + 1
+    return _no_deal_due(state) or (
+        RoundDealt(
+            number,
+            drawn(match_id, number, seed, contributions),
+            seed,
+            seed_commitment(match_id, number, seed),
+            contributions,
+            next_commitment,
+        ),
+    )
+
+
+def _no_deal_due(state: Match) -> Refusal | None:
     if state.phase is Phase.OVER:
         return Refusal.MATCH_OVER
-    if state.phase is not Phase.AWAITING_DEAL:
-        return Refusal.DEAL_NOT_DUE
-    return (RoundDealt(state.round_no + 1, deal, salt, commitment(deal, salt)),)
+    return None if state.phase is Phase.AWAITING_DEAL else Refusal.DEAL_NOT_DUE
 
 
 def timed(state: Match, command: Command, waited_ns: int) -> TurnTimed:
@@ -147,6 +183,10 @@ def _not_to_act(state: Match, seat: Seat) -> Refusal:
     if gate is not None:
         return gate
     return Refusal.NOT_REVEALED if state.awaiting_reveal is seat else Refusal.NOT_YOUR_TURN
+
+
+def _pressed(state: Match, event: Started | Continued) -> Ruling:
+    return Refusal.ALREADY_PRESSED if event.seat in state.pressed else (event,)
 
 
 def _reveal(state: Match, command: Reveal) -> Ruling:

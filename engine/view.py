@@ -155,6 +155,10 @@ class HandDealt:
     hand: tuple[Tile, ...] | None
     """The own tiles, sorted; None for a spectator, and on a shared device, where Reveal shows them."""
     commitment: str
+    contributions: BySeat[bytes] | None = None
+    """What the players added to it, public from now on; None for a deal that was not drawn."""
+    next_commitment: str | None = None
+    scripted: bool = False
 
 
 SeatEvent = (
@@ -181,15 +185,23 @@ def redact(event: Event, seat: Seat | None, mode: Mode = Mode.ONLINE) -> SeatEve
     match event:
         case RoundDealt():
             shown = None if seat is None or mode is Mode.SAME_DEVICE else event.deal.hand(seat)
-            return HandDealt(event.round_no, shown, event.commitment)
+            return HandDealt(
+                event.round_no,
+                shown,
+                event.commitment,
+                event.contributions,
+                event.next_commitment,
+                event.scripted,
+            )
+        case Started() | Continued():
+            # What it adds to the deal is nobody's business before the deal, not even whether it adds anything.
+            return type(event)(event.seat) if event.contribution else event
         case TileDrawn():
             return TileDrawn(event.seat, event.tile if event.seat is seat else None)
         case Revealed():
             return Revealed(event.seat, event.hand if event.seat is seat else None)
         case (
-            Started()
-            | Continued()
-            | BidMade()
+            BidMade()
             | OpeningWon()
             | PointsMoved()
             | TilePlaced()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.command import Accept, Bid, Command, Continue, Decline, Draw, Pass, Play, Resign, Reveal, Start
@@ -16,6 +17,7 @@ from engine.match import (
     Phase,
     deal_round,
     decide,
+    draw_round,
     evolve,
     expire,
     legal,
@@ -23,6 +25,7 @@ from engine.match import (
 )
 from engine.refusal import Refusal
 from engine.seats import SEATS, BySeat
+from engine.shuffle import NOTHING, offered, seed_commitment
 from engine.tiles import DOUBLE_SIX, ENDS
 
 if TYPE_CHECKING:
@@ -118,17 +121,26 @@ def start(rng: random.Random, *, mode: Mode = Mode.ONLINE, opening: Opening = RA
 
 
 def steps(
-    state: Match, rng: random.Random, *, waits_ns_max: int = 0
+    state: Match, rng: random.Random, *, waits_ns_max: int = 0, match_id: str = ""
 ) -> Iterator[tuple[Match, tuple[Event, ...]]]:
     """Play to the end: each state with the events that lead out of it.
 
-    With `waits_ns_max`, every turn is timed after a random wait, and may be lost.
+    With `waits_ns_max`, every turn is timed after a random wait, and may be lost. With `match_id`, deals are drawn from
+    seeds that are committed to a round before, and from what the seats add to them, now and then nothing.
     """
+    seed, contributions = rng.randbytes(32), NOTHING
     while state.phase is not Phase.OVER:
-        if state.phase is Phase.AWAITING_DEAL:
+        if state.phase is Phase.AWAITING_DEAL and match_id:
+            following = rng.randbytes(32)
+            committed = seed_commitment(match_id, state.round_no + 2, following)
+            ruling = draw_round(state, match_id, seed, contributions, committed)
+            seed = following
+        elif state.phase is Phase.AWAITING_DEAL:
             ruling = deal_round(state, shuffled(rng), rng.randbytes(32))
         else:
             command = choose(state, legal(state), rng)
+            if match_id and isinstance(command, Start | Continue):
+                command = replace(command, contribution=rng.randbytes(rng.choice((0, 1, 32))))
             ruling = decide(state, command)
             if waits_ns_max and state.budget_ns is not None and not isinstance(ruling, Refusal):
                 waited = int(rng.random() * waits_ns_max)
@@ -136,17 +148,18 @@ def steps(
                 ruling = expire(state) if late else (timed(state, command, waited), *ruling)
         assert not isinstance(ruling, Refusal), f"a listed command was refused: {ruling}"
         yield state, ruling
+        contributions = offered(contributions, ruling)
         for event in ruling:
             state = evolve(state, event)
 
 
 def whole_match(
-    rng: random.Random, *, mode: Mode = Mode.ONLINE, waits_ns_max: int = 0
+    rng: random.Random, *, mode: Mode = Mode.ONLINE, waits_ns_max: int = 0, match_id: str = ""
 ) -> tuple[Match, Match, list[Event]]:
     """The first state, the last one, and all events between them."""
     first = state = start(rng, mode=mode)
     events: list[Event] = []
-    for _, caused in steps(first, rng, waits_ns_max=waits_ns_max):
+    for _, caused in steps(first, rng, waits_ns_max=waits_ns_max, match_id=match_id):
         events += caused
     for event in events:
         state = evolve(state, event)

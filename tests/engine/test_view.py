@@ -47,7 +47,10 @@ def everything_in(thing: Any) -> Iterator[Any]:
 def tiles_in(thing: Any) -> set[Tile]:
     """All tiles in a view or an event; anything secret in another shape fails the test at once."""
     parts = list(everything_in(thing))
-    assert not any(isinstance(part, bytes | Deal | RoundDealt | Match) for part in parts)
+    # What players have added to a deal is public once it is dealt, and nowhere before.
+    public = set(thing.contributions or ()) if isinstance(thing, HandDealt) else {b""}
+    assert {part for part in parts if isinstance(part, bytes)} <= public
+    assert not any(isinstance(part, Deal | RoundDealt | Match) for part in parts)
     return {part for part in parts if isinstance(part, Tile)}
 
 
@@ -105,7 +108,8 @@ def test_a_view_does_not_depend_on_what_is_hidden(rng: random.Random, steps: int
 def test_a_seat_is_told_one_thing_for_each_event_and_no_secret(rng: random.Random, mode: Mode) -> None:
     """FC-53: one redacted event for every event; its tiles are the own ones and those that were placed."""
     known: dict[Seat | None, set[Tile]] = {seat: set() for seat in VIEWERS}
-    for state, events in randomplay.steps(randomplay.start(rng, mode=mode), rng, waits_ns_max=13 * 10**9):
+    first = randomplay.start(rng, mode=mode)
+    for state, events in randomplay.steps(first, rng, waits_ns_max=13 * 10**9, match_id="m"):
         for event in events:
             for seat in VIEWERS:
                 told = redact(event, seat, mode)
