@@ -1,0 +1,423 @@
+"""Those who are at a match: its players, over several connections at once, and people who only look on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+
+from client.errors import from_refused, from_rpc
+from engine.seats import NORTH, SEATS, SOUTH, Seat
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import table_pb2
+from tests.fuzz.apicalls import METHODS, unfit_error
+from tests.fuzz.apiledger import Exchange, Ledger, Look
+from tests.fuzz.apirequests import anything, broken, nonsense, request_id
+from tests.fuzz.apiview import Listened, look
+from tests.fuzz.apiworld import World
+from tests.seats import legal_commands, prompt_of
+from tests.stack import Player
+
+LOST: Final = "Internal error from Core"
+"""What grpc.aio itself says when it wrote to a stream that the service had just ended."""
+BURST: Final = 6
+"""Commands at once."""
+
+
+class Line:
+    """An open stream of one player about one match."""
+
+    def __init__(
+        self, world: World, ledger: Ledger, player: Player, resume_after: int, *, plays: bool
+    ) -> None:
+        self.world = world
+        self.ledger = ledger
+        self.player = player
+        self.plays = plays
+        self.listened = Listened(player.player_id, resume_after, ledger.known)
+        self.prompt: table_pb2.Prompt | None = None
+        self.ended = False
+        self._waiting: list[Exchange] = []
+        self._cut = False
+        self._writing = asyncio.Lock()
+        ledger.listened.append(self.listened)
+        join = pb.WatchRequest(match_id=ledger.match_id, resume_after=resume_after)
+        ledger.note(
+            world.caller.tick(), player.player_id, "Play" if plays else "Watch", f"after {resume_after}"
+        )
+        self._join = pb.PlayRequest(join=join).SerializeToString()
+        self._call = (
+            world.caller.stream(METHODS["Play"], player.metadata)
+            if plays
+            else world.caller.watch(METHODS["Watch"], join.SerializeToString(), player.metadata)
+        )
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            if self.plays:
+                async with self._writing:
+                    await self._call.write(self._join)
+            while isinstance(raw := await self._call.read(), bytes):
+                self._take(raw)
+            await self._end()
+        except grpc.aio.AioRpcError as error:
+            self._failed(error)
+        finally:
+            self.ended = True
+            self._call.cancel()
+
+    def _take(self, raw: bytes) -> None:
+        at = self.world.caller.tick()
+        if self.plays:
+            message = pb.PlayResponse.FromString(raw)
+            for answer in message.answers:
+                self._answered(answer, at)
+            if not message.HasField("news"):
+                return
+            news = message.news
+        else:
+            news = pb.WatchResponse.FromString(raw)
+        self.ledger.hear(self.listened, news, at)
+        self.prompt = prompt_of(news) or self.prompt
+
+    def _answered(self, answer: pb.Answer, at: int) -> None:
+        mine = [each for each in self._waiting if each.sent.request.request_id[:64] == answer.request_id]
+        if not mine:
+            self.world.find(f"an answer to {answer.request_id!r}, which waits for none", self.ledger.calls)
+            return
+        exchange = mine[0]
+        self._waiting.remove(exchange)
+        exchange.others = [each.sent.request for each in mine[1:]]
+        for each in mine[1:]:
+            # Which of them it was is not known: the others may be answered by what was meant for the first.
+            each.others.append(exchange.sent.request)
+            each.known = min(each.known, exchange.known)
+        if answer.HasField("refused"):
+            error = from_refused(answer.refused)
+            for fault in unfit_error(error):
+                self.world.find(f"Play: {fault}", self.ledger.calls)
+            self.ledger.answer(exchange, error, at)
+        else:
+            self.ledger.answer(exchange, answer.applied, at)
+        self.world.answers[exchange.said.split(" ")[0]] += 1
+        self.world.caller.count("Play answer", exchange.said.split(" ")[0])
+
+    async def _end(self) -> None:
+        code = await self._call.code()
+        if code is not grpc.StatusCode.OK:
+            trailers = await self._call.trailing_metadata()
+            self._failed(
+                grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, await self._call.details())
+            )
+            return
+        told = [message for _, message in self.listened.messages]
+        if not any(
+            message.HasField("reconnect")
+            or message.snapshot.table.HasField("outcome")
+            or any(event.HasField("match_ended") for event in message.events)
+            for message in told
+        ):
+            self.world.find("a stream ended before its match", self.ledger.calls)
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> None:
+        failure = from_rpc(error)
+        if self._cut or self.ledger.over or failure.message == LOST:
+            return
+        for fault in unfit_error(failure):
+            self.world.find(f"a stream ended with {fault}", self.ledger.calls)
+        if failure.reason not in ("LIMIT_REACHED", "TRY_AGAIN"):
+            self.world.find(f"a stream ended with {failure}", self.ledger.calls)
+
+    async def send(self, request: pb.SubmitRequest) -> bool:
+        """A command on this stream; False when it is not open any more."""
+        if self.ended:
+            return False
+        # gRPC takes one write at a time.
+        async with self._writing:
+            exchange = self.ledger.send(self.player.player_id, request, self.world.caller.tick())
+            self.world.commands += 1
+            self._waiting.append(exchange)
+            try:
+                await self._call.write(pb.PlayRequest(submit=request).SerializeToString())
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                return False
+        return True
+
+    async def cut(self) -> None:
+        """Breaks it, as a lost connection does."""
+        self._cut = True
+        self._reading.cancel()
+        self._call.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def over(self) -> None:
+        """Waits for the service to end it, as it does with the match."""
+        done = await asyncio.wait([self._reading], timeout=60)
+        if done[1]:
+            self.world.find("a stream did not end with its match", self.ledger.calls)
+        await self.cut()
+
+
+class Guest:
+    """Somebody at a match: a player of it with one of their devices, or a stranger."""
+
+    def __init__(self, world: World, ledger: Ledger, player: Player, rng: random.Random) -> None:
+        self.world = world
+        self.ledger = ledger
+        self.player = player
+        self.rng = rng
+        self.seats = [seat for seat in SEATS if ledger.players[seat] == player.player_id]
+        self.lines: list[Line] = []
+        self.prompt: table_pb2.Prompt | None = None
+        self._acts = self._weights()
+
+    def _weights(self) -> tuple[list[Callable[[], Awaitable[Any]]], list[float]]:
+        acts: list[tuple[Callable[[], Awaitable[Any]], float]] = [
+            (self.legal, 70),
+            (self.stale, 5),
+            (self.again, 7),
+            (self.twin, 4),
+            (self.reused, 3),
+            (self.borrowed, 4),
+            (self.nonsense, 7),
+            (self.random, 3),
+            (self.raw, 3),
+            (self.burst, 2),
+            (self.look, 5),
+            (self.record, 2),
+            (self.watch, 3),
+            (self.play, 3),
+            (self.cut, 2),
+            (self.disguised, 3),
+            (self.resign, 0.3),
+        ]
+        return [act for act, _ in acts], [weight for _, weight in acts]
+
+    async def run(self, actions: int) -> None:
+        """Does so much, or less when the match is over."""
+        for _ in range(actions):
+            if self.ledger.over and self.rng.random() < 0.5:
+                break
+            (act,) = self.rng.choices(*self._acts)
+            await act()
+            await asyncio.sleep(0)
+
+    async def leave(self) -> None:
+        """When the match is over: the streams end, or are cut."""
+        for line in self.lines:
+            if self.rng.random() < 0.5:
+                await line.over()
+            else:
+                await line.cut()
+
+    # What may be asked.
+
+    def _newest(self) -> table_pb2.Prompt | None:
+        prompts = [line.prompt for line in self.lines if line.prompt is not None]
+        prompts += [] if self.prompt is None else [self.prompt]
+        return max(prompts, key=lambda prompt: (prompt.sequence, prompt.decision_id), default=None)
+
+    def _request(
+        self, command: pb.Command, decision_id: int, *, named: str | None = None
+    ) -> pb.SubmitRequest:
+        seat = 0
+        if self.ledger.same_device:
+            prompt = self._newest()
+            acting = 0 if prompt is None else prompt.to_act or prompt.awaiting_reveal
+            seat = acting if acting and self.rng.random() < 0.9 else self.rng.randrange(3)
+        elif self.rng.random() < 0.1:
+            seat = self.rng.choice((1, 2, 1, 2, 77))
+        return pb.SubmitRequest(
+            match_id=self.ledger.match_id,
+            request_id=request_id(self.rng) if named is None else named,
+            decision_id=decision_id,
+            command=command,
+            seat=table_pb2.Seat.ValueType(seat),
+        )
+
+    def _own(self) -> list[pb.SubmitRequest]:
+        return [sent.request for sent in self.ledger.sent if sent.player_id == self.player.player_id]
+
+    async def _give(self, request: pb.SubmitRequest) -> None:
+        lines = [line for line in self.lines if line.plays and not line.ended]
+        here = request.match_id == self.ledger.match_id
+        streamed = bool(lines) and here and self.rng.random() < 0.6
+        if not streamed or not await self.rng.choice(lines).send(request):
+            await self.world.submit(self.ledger, self.player, request)
+
+    async def _some_legal(self) -> pb.SubmitRequest | None:
+        prompt = self._newest()
+        commands = [] if prompt is None else legal_commands(prompt.legal)
+        if prompt is None or not commands or self.rng.random() < 0.1:
+            await self.look()
+            prompt = self.prompt
+            commands = [] if prompt is None else legal_commands(prompt.legal)
+        if prompt is None or not commands:
+            return None
+        return self._request(self.rng.choice(commands), prompt.decision_id)
+
+    # What is done.
+
+    async def legal(self) -> None:
+        """What a player would do."""
+        request = await self._some_legal()
+        if request is not None:
+            await self._give(request)
+
+    async def stale(self) -> None:
+        """An answer to another question."""
+        request = await self._some_legal()
+        if request is not None:
+            request.decision_id += self.rng.choice((-1, -2, 1, 1000, -(10**6)))
+            await self._give(request)
+
+    async def again(self) -> None:
+        """The same request once more."""
+        own = self._own()
+        if own:
+            await self._give(self.rng.choice(own[-20:]))
+
+    async def twin(self) -> None:
+        """The same request at the same moment."""
+        request = await self._some_legal()
+        if request is not None:
+            await asyncio.gather(self._give(request), self._give(request), self._give(request))
+
+    async def reused(self) -> None:
+        """Another request under the same id."""
+        own = self._own()
+        if own:
+            old = self.rng.choice(own[-20:])
+            prompt = self._newest()
+            decision_id = old.decision_id + 1 if prompt is None else prompt.decision_id
+            await self._give(self._request(nonsense(self.rng), decision_id, named=old.request_id))
+
+    async def borrowed(self) -> None:
+        """A request under the id of somebody else's."""
+        others = [sent.request for sent in self.ledger.sent[-60:] if sent.player_id != self.player.player_id]
+        request = await self._some_legal()
+        if others and request is not None:
+            request.request_id = self.rng.choice(others).request_id
+            await self._give(request)
+
+    async def nonsense(self) -> None:
+        """A command that makes no sense, or none now."""
+        prompt = self._newest()
+        number = 1 if prompt is None else prompt.decision_id
+        await self._give(
+            self._request(nonsense(self.rng), self.rng.choice((number, number, number - 1, 0, -1)))
+        )
+
+    async def random(self) -> None:
+        """Any request at all."""
+        request = anything(self.rng, pb.SubmitRequest, self.world.ids())
+        assert isinstance(request, pb.SubmitRequest)
+        if self.rng.random() < 0.8:
+            request.match_id = self.ledger.match_id
+        if request.command.WhichOneof("action") == "resign":
+            request.ClearField("command")
+        await self.world.submit(self.ledger, self.player, request)
+
+    async def raw(self) -> None:
+        """Damaged bytes."""
+        request = await self._some_legal() or self._request(nonsense(self.rng), 1)
+        await self.world.submit(
+            self.ledger, self.player, request, broken(self.rng, request.SerializeToString())
+        )
+
+    async def burst(self) -> None:
+        """Many at once."""
+        request = await self._some_legal()
+        requests = [self._request(nonsense(self.rng), 1) for _ in range(BURST)]
+        if request is not None:
+            requests.insert(self.rng.randrange(BURST), request)
+        await asyncio.gather(*map(self._give, requests))
+
+    async def look(self) -> None:
+        """What is on the table?"""
+        known = self.ledger.known
+        sent = pb.GetMatchRequest(match_id=self.ledger.match_id).SerializeToString()
+        heard = await self.world.call("GetMatch", sent, self.player)
+        if heard.error is not None:
+            if heard.said not in ("TRY_AGAIN", "LIMIT_REACHED"):
+                self.world.find(f"GetMatch: {heard.error}", self.ledger.calls)
+            return
+        answer = heard.messages[0]
+        assert isinstance(answer, pb.GetMatchResponse)
+        listened = look(self.player.player_id, known, heard.answered_at, answer.snapshot)
+        self.ledger.listened.append(listened)
+        message = listened.messages.pop()[1]
+        self.ledger.hear(listened, message, heard.answered_at)
+        self.prompt = answer.snapshot.table.prompt
+
+    async def record(self) -> None:
+        """How did it go?"""
+        known = self.ledger.known
+        sent = pb.GetRecordRequest(match_id=self.ledger.match_id).SerializeToString()
+        heard = await self.world.call("GetRecord", sent, self.player)
+        record = ""
+        if heard.messages:
+            answer = heard.messages[0]
+            assert isinstance(answer, pb.GetRecordResponse)
+            record = answer.record
+        else:
+            self.ledger.raw += heard.raw
+        self.ledger.records.append(
+            Look(self.player.player_id, known, heard.sent_at, heard.answered_at, heard.said, record)
+        )
+
+    async def watch(self) -> None:
+        """Another stream of news."""
+        await self._open(plays=False)
+
+    async def play(self) -> None:
+        """Another stream for commands and news."""
+        await self._open(plays=True)
+
+    async def _open(self, *, plays: bool) -> None:
+        if len([line for line in self.lines if not line.ended]) < 4:
+            known = self.ledger.known
+            after = self.rng.choice(
+                (0, 0, known, max(0, known - 3), self.rng.randrange(known + 1), known + 50)
+            )
+            self.lines.append(Line(self.world, self.ledger, self.player, after, plays=plays))
+
+    async def cut(self) -> None:
+        """A connection is lost."""
+        if self.lines:
+            await self.rng.choice(self.lines).cut()
+
+    async def disguised(self) -> None:
+        """A command in the name of a seat, by somebody who is not it."""
+        seat = self.rng.choice(SEATS)
+        guise = self.world.guises.wrong(self.rng, self.ledger.players[seat])
+        request = await self._some_legal() or self._request(nonsense(self.rng), 1)
+        heard = await self.world.call("Submit", request.SerializeToString(), guise)
+        if heard.said not in (guise.refused, "LIMIT_REACHED"):
+            self.world.find(f"Submit by {guise.name}: {heard.said}, not {guise.refused}", self.ledger.calls)
+
+    async def resign(self) -> None:
+        """Enough."""
+        await self._give(self._request(pb.Command(resign=pb.Resign()), 0))
+
+
+async def table(world: World, ledger: Ledger, rng: random.Random) -> None:
+    """One match from its creation to its judgement."""
+    seated = {seat: world.token_of(ledger.players[seat]) for seat in (NORTH, SOUTH)}
+    at: list[Player] = [*seated.values()] if not ledger.same_device else [seated[NORTH]]
+    at += rng.choices(at, k=rng.randrange(3))
+    at += [world.made.spectator() for _ in range(rng.randrange(3))]
+    guests = [Guest(world, ledger, player, random.Random(rng.random())) for player in at]
+    await asyncio.gather(*(guest.run(rng.randrange(20, 200)) for guest in guests))
+    await world.finish(ledger)
+    await asyncio.gather(*(guest.leave() for guest in guests))
+    for guest in guests:
+        await guest.record()
+    await world.judge(ledger)
+
+
+__all__ = ["Guest", "Line", "Seat", "table"]
