@@ -117,8 +117,10 @@ class _Pipe:
 class Proxy:
     """Listens on a port of its own and connects each client with one service."""
 
-    def __init__(self, host: str, port: int, *, listen: str = "127.0.0.1") -> None:
+    def __init__(self, host: str, port: int, *, listen: str = "127.0.0.1", source: str | None = None) -> None:
+        """`source` is the address that the service sees its clients come from; all of 127.0.0.0/8 will do."""
         self._listen = listen
+        self._source = None if source is None else (source, 0)
         self._targets: tuple[tuple[str, int], ...] = ((host, port),)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -226,7 +228,7 @@ class Proxy:
             return
         for target in self._targets:
             with contextlib.suppress(OSError):
-                up_reader, up_writer = await asyncio.open_connection(*target)
+                up_reader, up_writer = await asyncio.open_connection(*target, local_addr=self._source)
                 break
         else:
             return

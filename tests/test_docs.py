@@ -26,7 +26,7 @@ from services.clock.witness import DISRUPTION_MAX_NS, DRIFT_PPM
 from services.common import auth, host
 from services.common.settings import PREFIX, CommonSettings, Settings
 from services.game import creation, inbox, pace, rpc, story
-from services.game.massloss import HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
+from services.game.massloss import COOLDOWN_SECONDS, HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
 from services.game.resumption import RESUME_GRACE_SECONDS
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
@@ -409,8 +409,8 @@ def test_the_figures_of_time_are_those_of_the_code() -> None:
     pings = said["pings of the clock"]
     assert pings == f"every {PING_NS // 1_000_000} ms; {MISSED_MAX} missed end the session"
     prose = " ".join(text(TIME).split())
-    assert f"at least {LOST_MIN}, lose their streams within {WINDOW_SECONDS:g} s" in prose
-    assert f"until they are back, {HOLD_SECONDS_MAX:g} s at most" in prose
+    assert f"lose a player's stream within {WINDOW_SECONDS:g} s, and they are at least {LOST_MIN}" in prose
+    assert f"are back, {HOLD_SECONDS_MAX:g} s at most and once in {COOLDOWN_SECONDS / 60:g} minutes" in prose
 
 
 # All pages

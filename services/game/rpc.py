@@ -26,7 +26,8 @@ from services.game.course import Course, Courses
 from services.game.creation import create, wanted_from_pb
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
-from services.game.massloss import MassLoss
+from services.game.massloss import MassLoss, Place
+from services.game.networks import network_of
 from services.game.pace import DEAR_COST, REFUSAL_SECONDS, Pace
 from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
@@ -147,11 +148,11 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Watch(
         self,
         request: pb.WatchRequest,
-        context: Context,  # noqa: ARG002
+        context: Context,
     ) -> AsyncIterator[pb.WatchResponse]:
         """The news of a match."""
         await self._admit(DEAR_COST)
-        with self._stream() as stream:
+        with self._stream(context) as stream:
             follower = stream.follow(await self._follow(request))
             # Closed here and now, not whenever the collector comes by.
             async with contextlib.aclosing(watch(follower, self._settings.heartbeat_seconds)) as news:
@@ -161,12 +162,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Play(
         self,
         request_iterator: AsyncIterator[pb.PlayRequest],
-        context: Context,  # noqa: ARG002
+        context: Context,
     ) -> AsyncIterator[pb.PlayResponse]:
         """Commands and news of one match on one stream."""
         identity = caller()
         await self._admit(DEAR_COST)
-        with self._stream() as stream:
+        with self._stream(context) as stream:
             first = await anext(request_iterator, None)
             if first is None or first.WhichOneof("message") != "join":
                 raise malformed("message: the first message must be join")
@@ -242,14 +243,14 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         return identity.bot or self._pace.allows(identity.player_id, cost)
 
     @contextlib.contextmanager
-    def _stream(self) -> Iterator[_Stream]:
+    def _stream(self, context: Context) -> Iterator[_Stream]:
         identity = caller()
         player_id = identity.player_id
         # A house bot sits at as many tables as there are people who ask for it.
         if not identity.bot and self._streams[player_id] >= self._settings.streams_per_player:
             raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
         self._streams[player_id] += 1
-        stream = _Stream(player_id, self._mass_loss)
+        stream = _Stream(player_id, network_of(context.peer()), self._mass_loss)
         try:
             yield stream
         finally:
@@ -340,22 +341,27 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 class _Stream:
     """A stream as it is counted."""
 
-    def __init__(self, player_id: str, mass_loss: MassLoss) -> None:
+    def __init__(self, player_id: str, network: str, mass_loss: MassLoss) -> None:
         self._player_id = player_id
+        self._network = network
         self._mass_loss = mass_loss
         self._follower: Follower | None = None
+        self._place: Place | None = None
 
     def follow(self, follower: Follower) -> Follower:
-        """What it is about. Only whoever has a seat in a match that is played can be missed."""
-        if follower.plays:
+        """What it is about. Only whoever has a seat in a rated match that is played can be missed: any number of others
+        could be had for nothing."""
+        if follower.plays and follower.rated:
             self._follower = follower
-            self._mass_loss.opened(self._player_id)
+            self._place = Place(follower.match_id, self._player_id, self._network)
+            self._mass_loss.opened(self._place)
         return follower
 
     def end(self) -> None:
         """Broken, unless the match, or this process's part in it, is over."""
-        if self._follower is not None:
-            self._mass_loss.ended(self._player_id, broken=not self._follower.finished)
+        if self._follower is not None and self._place is not None:
+            broken, running = not self._follower.finished, self._follower.running
+            self._mass_loss.ended(self._place, broken=broken, running=running)
 
 
 def record_of(story: Story, log: list[matches.LogRow]) -> str:

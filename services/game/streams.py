@@ -37,6 +37,21 @@ class Follower:
         """Whether the reader has a seat in a match that is still played."""
         return self._audience is not Audience.SPECTATOR and not self._story.over
 
+    @property
+    def match_id(self) -> str:
+        """The match."""
+        return self._story.row.match_id
+
+    @property
+    def rated(self) -> bool:
+        """Whether the match counts for the ladder."""
+        return self._story.row.rated
+
+    @property
+    def running(self) -> bool:
+        """Whether a clock of the match runs."""
+        return self._story.state.to_act is not None
+
     def take(self) -> pb.WatchResponse | None:
         """Everything the reader does not have, or None."""
         story, room = self._story, self._room

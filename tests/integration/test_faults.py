@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
@@ -15,7 +17,11 @@ import pytest_asyncio
 
 from client.errors import CallError
 from client.session import RATED
-from engine.seats import NORTH, SEATS, SOUTH, BySeat
+from engine.clock import BANK, DELAY
+from engine.seats import NORTH, SOUTH, BySeat
+from services.game.massloss import LOST_MIN
+from services.storage.matches import NewMatch, create_match
+from services.storage.seeks import CONTINUE_LIMIT_NS, START_LIMIT_NS
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
@@ -288,48 +294,79 @@ async def test_the_database_s_wall_clock_may_jump(database_url: str, tmp_path: P
         await reproduced(table)
 
 
+async def rated_table(made: Stack) -> Table:
+    """A rated match of two new players, as matchmaking makes them, begun."""
+    players = BySeat(*await made.players(2))
+    ids = [player.player_id for player in players]
+    new = NewMatch(str(uuid.uuid4()), "rated", True, *ids, BANK, DELAY, START_LIMIT_NS, CONTINUE_LIMIT_NS)
+    async with made.pool.acquire() as connection, connection.transaction():
+        await create_match(connection, new, "game")
+    table = Table(made, new.match_id, players)
+    await table.start()
+    return table
+
+
+async def watched(table: Table, address: str) -> grpc.aio.Channel:
+    """A connection on which both seats follow their match."""
+    channel = grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+    for player in table.players:
+        call = pb_grpc.MatchServiceStub(channel).Watch(
+            pb.WatchRequest(match_id=table.match_id), metadata=player.metadata
+        )
+        await call.read()
+    return channel
+
+
 async def test_all_players_lost_at_once_are_not_forfeited(blinking: tuple[Stack, Proxy]) -> None:
-    """Scenario 48 through the real stack: the streams of 24 players break at once, the processes are well: live time stands
-    still for everybody until they are back, and the pause is credited to the matches as what it was."""
+    """Scenario 48 through the real stack: the streams of twelve rated matches break at once, the processes are well: live
+    time stands still for everybody until they are back, and the pause is credited to the matches as what it was.
+
+    From one network the same matches are one loss, and matches that anybody can make for nothing are none: no person
+    alone lets time stand still.
+    """
     made, _ = blinking
-    tables = await asyncio.gather(
-        *(Table.create(made, deals=scripted(FORCED), time_control=time_control(500, 2500)) for _ in range(12))
-    )
-    async with Proxy("127.0.0.1", made.ports["game"]) as ingress:
+    game = made.processes["game"]
+    tables = await asyncio.gather(*(rated_table(made) for _ in range(LOST_MIN + 2)))
+    free = await asyncio.gather(*(Table.create(made) for _ in range(LOST_MIN + 5)))
+    async with AsyncExitStack() as exits:
+        ways = [
+            await exits.enter_async_context(
+                Proxy("127.0.0.1", made.ports["game"], source=f"127.1.{number}.1")
+            )
+            for number in range(len(tables) + len(free))
+        ]
+        one = await exits.enter_async_context(Proxy("127.0.0.1", made.ports["game"]))
 
-        async def attach() -> list[grpc.aio.Channel]:
-            opened = []
-            for table in tables:
-                for seat in SEATS:
-                    channel = grpc.aio.insecure_channel(
-                        ingress.address, options=[("grpc.use_local_subchannel_pool", 1)]
-                    )
-                    call = pb_grpc.MatchServiceStub(channel).Watch(
-                        pb.WatchRequest(match_id=table.match_id), metadata=table.players[seat].metadata
-                    )
-                    await call.read()
-                    opened.append(channel)
-            return opened
+        async def attach(through: list[Proxy], to: Sequence[Table] = tables) -> None:
+            for table, way in zip(to, through, strict=True):
+                exits.push_async_callback((await watched(table, way.address)).close)
 
-        first = await attach()
-        ingress.cut()
-        await made.processes["game"].event("mass_disconnect")
-        await asyncio.sleep(3.5)  # longer than delay and bank together
-        assert await made.pool.fetchval("select count(*) from match_outcome") == 0
-        second = await attach()
-        await made.processes["game"].event("mass_disconnect_over")
-        await asyncio.gather(*(table.do(play(NORTH, "6|6")) for table in tables))
-        for channel in (*first, *second):
-            await channel.close()
-    for table in tables:
+        await attach([one] * len(tables))
+        one.cut()
+        await attach(ways[len(tables) :], free)
+        for way in ways:
+            way.cut()
+        await attach(ways[: len(tables)])
+        assert not [line for line in game.events() if line["event"].startswith("mass_disconnect")]
+        witness = await Table.create(made, deals=scripted(FORCED), time_control=time_control(500, 2500))
+        remaining = (await witness.view(NORTH)).prompt.clock.remaining_ms
+        for way in ways:
+            way.cut()
+        lost = await game.event("mass_disconnect")
+        assert lost["lost"] >= LOST_MIN
+        await asyncio.sleep(remaining / 1000 + 0.5)
+        assert await made.outcome(witness.match_id) is None
+        await attach(ways[: len(tables)])
+        await game.event("mass_disconnect_over")
+        await witness.do(play(NORTH, "6|6"))
         row = await one_row(
             made,
             """
             select m.effect, m.credited_ns from incident_match m join incident i on i.incident_id = m.incident_id
             where i.kind = 'mass_disconnect' and m.match_id = $1
             """,
-            table.match_id,
+            witness.match_id,
         )
         assert row["effect"] == "credited"
-        assert row["credited_ns"] > 3_000_000_000
-        await reproduced(table)
+        assert row["credited_ns"] > remaining * 1_000_000
+        await reproduced(witness)

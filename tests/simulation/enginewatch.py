@@ -40,6 +40,7 @@ class EngineWatch:
         self._watermarks: dict[m.Key, int] = {}
         self._lost: dict[m.Key, int] = {}
         self._broken: dict[str, int] = {}
+        """When a stream of each match broke last."""
         self._mark = 0
         self._gaps_seen = 0
         self._gap_end = 0
@@ -101,14 +102,14 @@ class EngineWatch:
         if ahead > MARK_SLACK_NS * (1 + process.stalls):
             self._world.violate("I9", f"{process.name} counts {ahead} ns in which it did not listen")
 
-    def lose(self, player_id: str) -> None:
+    def lose(self, match_id: str) -> None:
         """A stream of a player broke, and the process hears of it."""
-        self._broken[player_id] = self._world.now
+        self._broken[match_id] = self._world.now
 
     def holds(self) -> None:
-        """I14: live time stands still for many players who are gone at once, never for one."""
+        """I14: live time stands still for many matches whose players are gone at once, never for one."""
         since = self._world.now - int(WINDOW_SECONDS * SECOND)
-        gone = [player_id for player_id, at in self._broken.items() if at >= since]
+        gone = [match_id for match_id, at in self._broken.items() if at >= since]
         self._world.count("checked hold")
         if len(gone) < LOST_MIN:
             self._world.violate("I14", f"time stands still in {self._process.name} for {gone}")

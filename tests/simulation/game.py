@@ -26,7 +26,7 @@ from services.game.declarations import Declarations
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime
-from services.game.massloss import MassLoss
+from services.game.massloss import MassLoss, Place
 from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.room import Room
@@ -232,17 +232,21 @@ class GameProcess(ListeningProcess):
         connection.end()
 
     async def _follow(self, connection: Connection, follower: Follower, story: Story) -> None:
-        """As services.game.rpc: streams of seats of live matches are counted, and those that break are losses."""
-        counts = follower.plays
+        """As services.game.rpc: streams of seats of live matches are counted, and those that break are losses.
+
+        No match of a world is rated, since those have two minutes: those that are not played on one device count here.
+        """
+        counts = follower.plays and not story.row.same_device
+        place = Place(follower.match_id, connection.player_id, connection.player_id)
         if counts:
-            self.mass_loss.opened(connection.player_id)
+            self.mass_loss.opened(place)
         try:
             async with contextlib.aclosing(watch(follower, 5.0)) as news:
                 async for response in news:
                     connection.tell(response, story)
         finally:
             if counts:
-                self.mass_loss.ended(connection.player_id, broken=not follower.finished)
+                self.mass_loss.ended(place, broken=not follower.finished, running=follower.running)
 
     def hear(self, connection: Connection, heard: Heard) -> None:
         """A command has been read."""

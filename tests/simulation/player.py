@@ -110,7 +110,7 @@ class Connection:
 
     def _broken(self) -> None:
         if self.task is not None and not self.task.done():
-            self.process.watch.lose(self.player_id)
+            self.process.watch.lose(self.match_id)
             self.task.cancel()
 
 

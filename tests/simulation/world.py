@@ -14,8 +14,8 @@ from engine.clock import SECOND
 
 EPOCH: Final = 10_000 * SECOND
 """When every world begins."""
-LOST_MIN: Final = 3
-"""So many players lost at once are many in a world as small as these."""
+LOST_MIN: Final = 2
+"""So many matches that lose players at once are many in a world as small as these."""
 
 
 class World:
