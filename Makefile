@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
+.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills fuzz bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -69,6 +69,10 @@ long: setup ## outages of real minutes on real processes, at the limits of what 
 kills: setup ## kill the leader of matchmaking under load, KILLS times (100); nobody may be lost or matched twice
 	@$(BIN)/python -m tests.bench.population --seekers --kills $(or $(KILLS),100)
 
+fuzz: setup ## fuzz every parser and the API for MINUTES (10): coverage-guided where there is a wheel of atheris
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement requirements-fuzz.txt
+	@$(BIN)/python -m tests.fuzz run --minutes $(or $(MINUTES),10) $(FUZZ_ARGS)
+
 bench: setup ## measure commands a second, and how late losses on time are under load
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
@@ -109,6 +113,7 @@ lock: ## resolve the dependencies anew and write the requirements files (UPGRADE
 		--constraints requirements.txt --output-file requirements-dev.txt
 	@build/lock/bin/uv $(COMPILE) pyproject.toml --extra tracing --constraints requirements-dev.txt \
 		--output-file k8s/image/requirements.txt
+	@build/lock/bin/uv $(COMPILE) --group fuzz --constraints requirements-dev.txt --output-file requirements-fuzz.txt
 	@build/lock/bin/uv $(COMPILE) --group build --constraints requirements-dev.txt \
 		--output-file k8s/image/requirements-build.txt
 

@@ -1,0 +1,89 @@
+"""How much of the parsers the corpus reaches: lines inside the functions of a target's modules that were executed.
+
+Standard library only: a trace function that leaves every frame alone that is of no interest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from tests.fuzz.target import Target
+from tests.fuzz.worker import CORPUS, GROWN, load
+
+Line = tuple[str, int]
+"""File and number."""
+
+
+def functions(module: str) -> Iterator[CodeType]:
+    """The code of every function of a module, inner ones too; what runs at import is not of interest."""
+    path = inspect.getsourcefile(importlib.import_module(module))
+    assert path is not None
+    with open(path, encoding="utf-8") as file:
+        yield from _inside(compile(file.read(), path, "exec"))
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant.co_flags & inspect.CO_NEWLOCALS and constant.co_flags & inspect.CO_OPTIMIZED:
+                yield constant
+            yield from _inside(constant)
+
+
+def lines_of(modules: Iterable[str]) -> set[Line]:
+    """The lines that could be executed."""
+    return {
+        (code.co_filename, line)
+        for module in modules
+        for code in functions(module)
+        # The first is the `def`.
+        for _, _, line in code.co_lines()
+        if line is not None and line != code.co_firstlineno
+    }
+
+
+def reached(target: Target, inputs: Iterable[bytes]) -> tuple[int, int]:
+    """How many of the lines the inputs execute, and how many there are."""
+    wanted = lines_of(target.covers)
+    files = {file for file, _ in wanted}
+    seen: set[Line] = set()
+
+    def local(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return local
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        return local if frame.f_code.co_filename in files else None
+
+    for data in inputs:
+        sys.settrace(trace)
+        # What raises here has been reported by the run itself.
+        with contextlib.suppress(Exception):
+            target.run(data)
+        sys.settrace(None)
+    return len(seen & wanted), len(wanted)
+
+
+def inputs_of(name: str, *, grown: bool) -> Iterator[bytes]:
+    """The corpus of a target, with what runs have added or without."""
+    for folder in (CORPUS / name, *([GROWN / name] if grown else [])):
+        if folder.is_dir():
+            yield from (file.read_bytes() for file in sorted(folder.iterdir()))
+
+
+def main() -> None:
+    """For each target that is named: one line of JSON, name and the two numbers."""
+    for name in sys.argv[1:]:
+        print(json.dumps([name, *reached(load(name), inputs_of(name, grown=True))]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
