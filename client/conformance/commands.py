@@ -96,7 +96,7 @@ async def a_request_sent_many_times_at_once_has_one_effect(bench: Bench) -> None
 
 
 async def a_request_id_belongs_to_one_payload(bench: Bench) -> None:
-    """A request_id with another payload is REQUEST_ID_REUSED."""
+    """A request_id with another payload is REQUEST_ID_REUSED; the other player may use it as well."""
     async with await Table.create(bench) as table:
         seat, request = await next_move(table)
         first = await table.send(request, seat)
@@ -107,6 +107,13 @@ async def a_request_id_belongs_to_one_payload(bench: Bench) -> None:
         resigning = table.request(Resign(seat), 0, request.request_id)
         expect_error(await failure(table.send(resigning, seat)), _INVALID, "REQUEST_ID_REUSED")
         expect(await table.send(request, seat) == first, "the first request got another answer")
+        # The ids of the other player are nobody's business.
+        own = table.request(Resign(seat.opponent), 0, request.request_id)
+        answer = await table.send(own, seat.opponent)
+        expect(
+            answer.first_sequence > first.last_sequence,
+            "the other player's request got the first one's answer",
+        )
 
 
 async def a_refused_request_id_may_be_used_again(bench: Bench) -> None:

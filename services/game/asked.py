@@ -48,8 +48,8 @@ class Asked:
 
 
 def repeated(story: Story, asked: Asked) -> Answer | None:
-    """The answer to a request that had its effect already (one effect for one request_id)."""
-    known = story.answers.get(asked.request_id)
+    """The answer to a request of this player that had its effect already (one effect for one request_id)."""
+    known = story.answers.get(story.asked_as(asked.command.seat, asked.request_id))
     if known is None or known.payload == asked.payload:
         return known
     return ServiceError(

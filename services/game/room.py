@@ -291,7 +291,7 @@ class Room(Hearing):
     async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
         events = with_deal(self.story.state, ruling, self._script)
         await self._commit(events, asked=asked, judged=judged)
-        return self.story.answers[asked.request_id]
+        return self.story.answers[self.story.asked_as(asked.command.seat, asked.request_id)]
 
     async def _commit(
         self,
@@ -325,7 +325,7 @@ class Room(Hearing):
         if asked is not None:
             asked.course.reached(Stage.COMMIT)
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)
-            story.answers[asked.request_id] = answered
+            story.answers[story.asked_as(asked.command.seat, asked.request_id)] = answered
             if judged is not None and self._decision is not None:
                 self._shell.clock.applied(self._decision.key, asked.request_id, entry.last_sequence)
         continues = any(isinstance(event, TileDrawn) for event in events)

@@ -63,7 +63,8 @@ class Story:
         """Time lost to faults of the service that was not charged to anybody so far."""
         self.phase_since = row.created_at
         """When the phase began, by the database's clock, as far as it was read back from the log."""
-        self.answers: dict[str, Answered] = {}
+        self.answers: dict[tuple[str, str], Answered] = {}
+        """Requests that had their effect, by `asked_as`."""
         audiences = (
             (Audience.DEVICE, Audience.SPECTATOR)
             if row.same_device
@@ -85,11 +86,16 @@ class Story:
             if story.state.phase is not phase:
                 story.phase_since = entry.at
             story.revision = entry.revision
-            if entry.request_id is not None and entry.request_hash is not None:
-                story.answers[entry.request_id] = Answered(
+            if entry.request_id is not None and entry.request_hash is not None and entry.seat is not None:
+                story.answers[story.asked_as(Seat(entry.seat), entry.request_id)] = Answered(
                     entry.request_hash, entry.first_sequence, entry.last_sequence
                 )
         return story
+
+    def asked_as(self, seat: Seat, request_id: str) -> tuple[str, str]:
+        """The name of a request in this match. A player's ids are nobody else's; at one device both seats are one
+        player's."""
+        return "" if self.row.same_device else seat.value, request_id
 
     @property
     def over(self) -> bool:

@@ -55,6 +55,7 @@ class LogRow:
     first_sequence: int
     last_sequence: int
     events: str
+    seat: str | None
     request_id: str | None
     request_hash: bytes | None
     credited_ns: int | None

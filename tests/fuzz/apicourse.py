@@ -223,7 +223,7 @@ class Course:
         return frozenset({ruling.value if isinstance(ruling, Refusal) else LEGAL})
 
     def _told_before(self, at: int, seat: Seat, request_id: str) -> Told | None:
-        for named in (seat, seat.opponent):
+        for named in (seat, seat.opponent) if self.one_device else (seat,):
             told = self.told.get((named, request_id))
             if told is not None and told.stage <= at:
                 return told

@@ -13,10 +13,13 @@ from client.errors import CallError, from_rpc
 from engine.command import (
     Draw,
     Resign,
+    Start,
 )
 from engine.seats import NORTH, SOUTH
 from services.common.auth import TokenIssuer, write_new_keys
 from services.common.host import MESSAGE_BYTES_MAX
+from services.game.story import Story
+from services.storage.matches import get_log
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import refusal_pb2, table_pb2
 from tests.engine.tables import deal, play
@@ -214,9 +217,31 @@ async def test_a_request_id_belongs_to_one_payload(shared: Stack) -> None:
             grpc.StatusCode.INVALID_ARGUMENT,
             "REQUEST_ID_REUSED",
         )
+
+
+async def test_the_request_ids_of_the_other_player_are_in_nobodys_way(shared: Stack) -> None:
+    """Both number their requests alike, or one sits on the ids that the other will use: each is carried out once, and has
+    its own answer, also from a process that reads the match back."""
+    table = await Table.create(shared, start=False, deals=scripted(deal("6|6 1|2", "0|6 0|1")))
+    given = {}
+    for number, command in enumerate(
+        (Start(NORTH), Start(SOUTH), play(NORTH, "6|6"), play(SOUTH, "0|6", "6|6 line_a"))
+    ):
+        decision_id = (await table.view(command.seat)).prompt.decision_id
+        request = table.request(command, decision_id, f"request-{number // 2}")
+        given[number] = (command.seat, request, await table.send(command.seat, request))
+    assert len({answer.first_sequence for _, _, answer in given.values()}) == 4
+    for seat, request, answer in given.values():
+        assert await table.send(seat, request) == answer
+    # A request of the other seat, copied, is an own one: refused for what it asks.
+    seat, request, _ = given[2]
     with pytest.raises(CallError) as error:
-        await table.send(SOUTH, request)
-    assert error.value.reason == "REQUEST_ID_REUSED"
+        await table.send(seat.opponent, table.request(Draw(seat.opponent), request.decision_id, "request-9"))
+    assert error.value.reason == "STALE_DECISION"
+    log = await get_log(shared.pool, table.match_id)
+    again = Story.from_log(await shared.row(table.match_id), log)
+    for seat, request, answer in given.values():
+        assert again.answers[again.asked_as(seat, request.request_id)].first_sequence == answer.first_sequence
 
 
 async def test_tokens_are_checked(shared: Stack) -> None:

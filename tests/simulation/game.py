@@ -278,7 +278,9 @@ class GameProcess(ListeningProcess):
                 heard.fence = source.fence
             else:
                 story = source.story if isinstance(source, Room) else source
-                known = None if story is None else story.answers.get(heard.request_id)
+                known = None
+                if story is not None:
+                    known = story.answers.get(story.asked_as(heard.command.seat, heard.request_id))
                 if known is not None:
                     answer.set_result(known)
         except ServiceError as error:

@@ -49,7 +49,10 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
         if any(
             known["revision"] == row["revision"]
             or known["first_sequence"] == row["first_sequence"]
-            or (row["request_id"] is not None and known["request_id"] == row["request_id"])
+            or (
+                row["request_id"] is not None
+                and (known["seat"], known["request_id"]) == (row["seat"], row["request_id"])
+            )
             for known in log
         ):
             continue
@@ -420,7 +423,7 @@ def get_match(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
 def get_log(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
     """The log as far as replay needs it."""
     names = (
-        *("revision", "first_sequence", "last_sequence", "events", "request_id", "request_hash"),
+        *("revision", "first_sequence", "last_sequence", "events", "seat", "request_id", "request_hash"),
         *("credited_ns", "at"),
     )
     return [{name: row[name] for name in names} for row in tables.log[str(match_id)]]

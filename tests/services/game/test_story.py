@@ -13,6 +13,7 @@ from engine.event import Event
 from engine.eventjson import event_to_json
 from engine.match import Match, Phase, deal_round, decide, evolve, legal, timed
 from engine.refusal import Refusal
+from engine.seats import NORTH, SOUTH
 from engine.tiles import DOUBLE_SIX, tile_set
 from services.game.story import HISTORY_MAX, Audience, Story
 from services.storage.matches import LogRow, MatchRow, PlayerRow
@@ -176,6 +177,7 @@ def test_a_log_read_back_tells_the_same_story() -> None:
                 first_sequence=first,
                 last_sequence=live.sequence,
                 events=json.dumps([event_to_json(event) for event in ruling]),
+                seat="north",
                 request_id=f"r{revision}",
                 request_hash=b"hash",
                 credited_ns=None,
@@ -188,7 +190,15 @@ def test_a_log_read_back_tells_the_same_story() -> None:
     for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
         assert again.since(audience, 0) == live.since(audience, 0)
         assert again.snapshot(audience, None) == live.snapshot(audience, None)
-    assert again.answers["r7"].first_sequence == log[6].first_sequence
+    assert again.answers[again.asked_as(NORTH, "r7")].first_sequence == log[6].first_sequence
+    assert again.asked_as(SOUTH, "r7") not in again.answers
+
+
+def test_a_request_id_is_its_players_alone() -> None:
+    """Of two players each has ids of their own; who holds both seats of a device has one set of them."""
+    two, device = Story(match_row()), Story(match_row("same_device"))
+    assert two.asked_as(NORTH, "r1") != two.asked_as(SOUTH, "r1")
+    assert device.asked_as(NORTH, "r1") == device.asked_as(SOUTH, "r1")
 
 
 def test_on_one_device_the_prompt_says_whose_reveal_is_due() -> None:
@@ -217,7 +227,7 @@ def test_a_story_knows_when_the_phase_began() -> None:
             began = at
             begins.add(state.phase)
         events = json.dumps([event_to_json(event) for event in ruling])
-        log.append(LogRow(number, sequence + 1, sequence + len(ruling), events, None, None, None, at))
+        log.append(LogRow(number, sequence + 1, sequence + len(ruling), events, None, None, None, None, at))
         sequence += len(ruling)
         assert began == Story.from_log(row, log).phase_since
         if len(log) > 200:
