@@ -6,7 +6,7 @@ import itertools
 import json
 import secrets
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from engine.match import Match
 from engine.seats import NORTH, SEATS, SOUTH, BySeat, Seat
 from services.common.auth import TokenIssuer, write_new_keys
 from services.storage import matches
+from services.storage.logins import ROLES
 from services.storage.matches import MatchRow
 from services.storage.pool import Connection
 from services.storage.script import first_state
@@ -30,6 +31,7 @@ from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 from spectacularbid.match.v1 import table_pb2
 from tests.hidden import Truth
 from tests.processes import Process, free_port, running
+from tests.roles import open_roles, url_as
 
 PREFIX = "SPECTACULAR_BID_"
 HOST = "127.0.0.1"
@@ -114,8 +116,14 @@ class Stack:
             "JWKS_FILE": str(self.folder / "jwks.json"),
             "METRICS_LISTEN": f"{HOST}:0",
             "DRAIN_GRACE_SECONDS": "5",
+            # Everybody who plays here has the address of this machine.
+            "ADDRESS_LIMITS": "false",
         }
-        return {PREFIX + key: value for key, value in {**common, **own, **self.extra.get(name, {})}.items()}
+        settings = {**common, **own, **self.extra.get(name, {})}
+        if (role := name.partition("-")[0]) in ROLES:
+            # By whatever way it gets there.
+            settings["DATABASE_URL"] = url_as(role, settings["DATABASE_URL"])
+        return {PREFIX + key: value for key, value in settings.items()}
 
     async def start(self, *names: str) -> None:
         """Starts processes and waits until they are ready; a name that ran before comes back on its old ports.
@@ -128,6 +136,7 @@ class Stack:
 
     async def launch(self, *names: str) -> None:
         """Starts processes without waiting: a standby becomes ready only when it leads."""
+        await open_roles(self.database_url)
         for name in names:
             module, *arguments = self.modules.get(name, (f"services.{name.partition('-')[0]}",))
             started = running(
@@ -171,14 +180,16 @@ class Stack:
         """The raw calls of a game process."""
         return pb_grpc.MatchServiceStub(self.channel(name))
 
-    def token(self, player_id: str, *, bot: bool = False, seconds: int = 3600) -> str:
+    def token(
+        self, player_id: str, *, bot: bool = False, roles: Iterable[str] = (), seconds: int = 3600
+    ) -> str:
         """A token of a player, known to the services or not."""
-        return self.issuer.issue(player_id, player_id[:32], bot=bot, seconds=seconds)[0]
+        return self.issuer.issue(player_id, player_id[:32], bot=bot, roles=roles, seconds=seconds)[0]
 
     def canary_tokens(self) -> Path:
         """The file with the tokens of the canary's players."""
         path = self.folder / "canary.json"
-        tokens = {seat.value: self.token(f"canary-{seat.value}") for seat in SEATS}
+        tokens = {seat.value: self.token(f"canary-{seat.value}", roles=["canary"]) for seat in SEATS}
         path.write_text(json.dumps(tokens), "utf-8")
         return path
 

@@ -18,6 +18,7 @@ from services.clock.explanation import Explanation, explain
 from services.common.settings import PREFIX
 from services.storage.evidence import TimeFacts, get_time_facts
 from services.storage.script import start_of
+from services.storage.sessions import session_settings
 
 REPRODUCED, NOT_REPRODUCED, UNREADABLE = 0, 1, 2
 
@@ -50,7 +51,9 @@ def command(arguments: Sequence[str]) -> int:
 
 
 async def _read(url: str, match_id: str) -> TimeFacts | None:
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(
+        url, timeout=10, server_settings=session_settings("reader", "clock explain")
+    )
     try:
         return await get_time_facts(connection, match_id)
     finally:

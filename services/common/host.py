@@ -34,6 +34,7 @@ from services.common.metrics import (
     name_process,
 )
 from services.common.redaction import clean
+from services.common.rights import Rights
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import TRANSIENT, DatabaseUnavailableError, MeteredPool, open_pool
@@ -119,7 +120,9 @@ class Host:
         self._loop_metrics = LoopMetrics(self.registry)
         PoolMetrics(self.registry, pool)
         ProcessCollector(registry=self.registry)
+        self._rights = Rights(name, strict=settings.env is Environment.PRODUCTION)
         self.add_readiness("database", lambda: self.database_ready)
+        self.add_readiness("rights", lambda: self._rights.sufficient)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -349,7 +352,9 @@ class Host:
 
     async def _ask_database(self) -> bool:
         try:
-            return bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
+            answers = bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
+            await self._rights.look(self.pool)
+            return answers
         except (*TRANSIENT, asyncpg.PostgresError):
             return False
 

@@ -12,6 +12,7 @@ import asyncpg
 from services.common.logs import get_logger
 from services.matchmaking.metrics import LeadMetrics
 from services.storage.pool import TRANSIENT
+from services.storage.sessions import session_settings
 
 # Quoted: asyncpg's classes take parameters only in their stubs.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -57,7 +58,7 @@ class Leadership:
             self._url,
             timeout=CONNECT_TIMEOUT_SECONDS,
             server_settings={
-                "application_name": "matchmaking-lead",
+                **session_settings("matchmaking", "matchmaking-lead"),
                 # The server frees the lock of a machine that vanished without a word after about 10 s.
                 "tcp_keepalives_idle": "4",
                 "tcp_keepalives_interval": "2",

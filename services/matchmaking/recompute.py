@@ -16,6 +16,7 @@ from matchmaker.rating import UnknownModelError
 from services.common.settings import PREFIX
 from services.storage import ladderaudit
 from services.storage.ladderaudit import Audit
+from services.storage.sessions import session_settings
 
 EQUAL, DIFFERENT, UNREADABLE = 0, 1, 2
 
@@ -53,7 +54,8 @@ def command(arguments: Sequence[str]) -> int:
 
 
 async def _run(url: str, author: str, reason: str, *, check: bool) -> Audit:
-    connection = await asyncpg.connect(url, timeout=10)
+    settings = session_settings("operator", "matchmaking recompute")
+    connection = await asyncpg.connect(url, timeout=10, server_settings=settings)
     try:
         return await (
             ladderaudit.check(connection) if check else ladderaudit.repair(connection, author, reason)

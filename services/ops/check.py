@@ -21,6 +21,7 @@ from services.storage.evidence import read_time_facts
 from services.storage.matchlog import DamagedError
 from services.storage.pool import Connection
 from services.storage.script import start_of
+from services.storage.sessions import WHOLE_SECONDS, session_settings, statement_seconds
 
 INCONSISTENT: Final = 1
 """Exit status when something does not hold."""
@@ -74,10 +75,13 @@ def check(
 
 
 async def _run(url: str, newest: int) -> Findings:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(
+        url, timeout=10, server_settings=session_settings("reader", "ops check")
+    )
     try:
         # One snapshot, so that it may be asked of a database that is at work.
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await connection.execute(statement_seconds(WHOLE_SECONDS))
             return await look(connection, newest)
     finally:
         await connection.close()

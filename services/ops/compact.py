@@ -16,6 +16,7 @@ from services.ops.database import UNREADABLE, Database
 from services.storage import archiving
 from services.storage.archiving import ChangedError
 from services.storage.pool import Connection
+from services.storage.sessions import session_settings
 
 LOOKED_AT_ONCE: Final = 200
 FAULTY: Final = 1
@@ -70,7 +71,9 @@ async def _run(url: str, days: float, rate: float, limit: int, tally: Tally) -> 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(
+        url, timeout=10, server_settings=session_settings("archiver", "ops compact")
+    )
     try:
         if not await archiving.become_mover(connection):
             return False

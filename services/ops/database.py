@@ -16,12 +16,13 @@ import typer
 from services.common.settings import PREFIX
 from services.local.places import Places
 from services.storage.pool import Connection
+from services.storage.sessions import session_settings
 
 T = TypeVar("T")
 UNREADABLE: Final = 2
 """Exit status when there is nothing to read."""
-LOCK_WAIT_MS: Final = 10_000
-"""How long a lock of somebody else is waited for: an operator wants an answer, if only that there is none."""
+SESSION: Final = session_settings("operator", "ops")
+"""What is asked of the server: an operator wants an answer, if only that somebody else has locked what it takes."""
 WIDTH: Final = 200
 """Of tables that go to a file or a pipe."""
 
@@ -53,9 +54,7 @@ def with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         raise typer.BadParameter(f"it is needed, or {PREFIX}DATABASE_URL", param_hint="--database-url")
 
     async def run() -> T:
-        connection = await asyncpg.connect(
-            url, timeout=10, server_settings={"lock_timeout": str(LOCK_WAIT_MS)}
-        )
+        connection = await asyncpg.connect(url, timeout=10, server_settings=SESSION)
         try:
             async with connection.transaction():
                 return await work(connection)

@@ -25,6 +25,7 @@ from services.ops.pages import Reader, Target, target_of
 from services.ops.statusview import as_json, picture
 from services.storage.overview import Overview, look
 from services.storage.pool import TRANSIENT
+from services.storage.sessions import session_settings
 
 TARGETS_VARIABLE: Final = f"{PREFIX}METRICS_TARGETS"
 DATABASE_VARIABLE: Final = f"{PREFIX}DATABASE_URL"
@@ -107,7 +108,8 @@ async def _ask(url: str) -> tuple[Overview | None, str]:
     connection = None
     try:
         async with asyncio.timeout(DATABASE_SECONDS):
-            connection = await asyncpg.connect(url, timeout=DATABASE_SECONDS)
+            settings = session_settings("reader", "ops status")
+            connection = await asyncpg.connect(url, timeout=DATABASE_SECONDS, server_settings=settings)
             return await look(connection), ""
     except (*TRANSIENT, asyncpg.PostgresError, ValueError) as error:
         words = str(error).strip().splitlines()

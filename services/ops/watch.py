@@ -21,6 +21,7 @@ from services.ops.reach import connect_as_configured
 from services.storage.incidents import Incident
 from services.storage.newsfeed import VoidMatch, stored_since
 from services.storage.pool import TRANSIENT, Connection
+from services.storage.sessions import session_settings
 from services.wire import clock_news
 from services.wire.clock import MalformedClockMessageError
 from services.wire.clock_messages import Mismatch, Timeout, Void
@@ -189,7 +190,8 @@ async def follow_database(url: str, screen: Screen) -> None:
     while True:
         connection: Connection | None = None
         try:
-            connection = await asyncpg.connect(url, timeout=10, command_timeout=30)
+            settings = session_settings("reader", "ops watch")
+            connection = await asyncpg.connect(url, timeout=10, command_timeout=30, server_settings=settings)
             while True:
                 stored = await stored_since(connection, snapshot)
                 if snapshot is None or failures:

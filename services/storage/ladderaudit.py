@@ -11,6 +11,7 @@ from matchmaker.rating import Rating
 from services.storage.pool import Connection
 from services.storage.refold import ENDED, FETCHED_AT_ONCE, Ended, ended_of
 from services.storage.rulings import Act, Ruled, Via, put_recompute, treatments
+from services.storage.sessions import WHOLE_SECONDS, statement_seconds
 from services.storage.verdicts import (
     REPLACED_AT_ONCE,
     VERDICT,
@@ -53,6 +54,7 @@ class Audit:
 async def check(connection: Connection) -> Audit:
     """Compare in one snapshot; changes nothing and stops nobody. Raises UnknownModelError."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
+        await connection.execute(statement_seconds(WHOLE_SECONDS))
         return await compare(connection)
 
 

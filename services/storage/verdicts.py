@@ -12,6 +12,7 @@ import asyncpg
 from matchmaker.ladder import Change, Reason
 from matchmaker.rating import Rating
 from services.storage.pool import Connection
+from services.storage.sessions import LADDER_SECONDS, statement_seconds
 
 SEATS: Final = ("north", "south")
 FIGURES: Final = tuple(
@@ -65,6 +66,8 @@ async def share_ladder(connection: Connection) -> None:
 
 async def own_ladder(connection: Connection) -> None:
     """Until the end of the transaction nobody else decides, rules or recomputes. Waits for those who do now."""
+    # There may be years of decisions after the one that changes.
+    await connection.execute(statement_seconds(LADDER_SECONDS))
     await connection.execute("select pg_advisory_xact_lock($1)", _LADDER)
 
 

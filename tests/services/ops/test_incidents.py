@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.ops.__main__ import app
+from services.ops.database import SESSION
 from services.storage.incidents import Effect, Incident, Kind, Touched, put_incidents, put_touched
 from services.storage.pool import Connection
 from tests.services.storage.results import decide_all, put_result
@@ -129,7 +130,7 @@ async def test_what_does_not_exist_is_said(database_url: str) -> None:
 async def test_a_lock_of_somebody_else_is_not_waited_for_without_end(
     connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.ops.database.LOCK_WAIT_MS", 20)
+    monkeypatch.setitem(SESSION, "lock_timeout", "20ms")
     async with connection.transaction():
         await connection.execute("lock table incident in access exclusive mode")
         assert "lock timeout" in await ops(database_url, status=2)
