@@ -34,8 +34,7 @@ class Summary:
 
     seed: int
     seconds: float
-    executions: int
-    """Calls."""
+    calls: int
     matches: int
     commands: int
     findings: list[str]
@@ -49,7 +48,7 @@ class Summary:
         lines = [f"{name:<48} {count:>8,}" for name, count in sorted(self.answers.items())]
         lines.append(f"outcomes: {dict(self.outcomes)}")
         lines.append(
-            f"seed {self.seed}: {self.executions:,} calls, {self.commands:,} commands in {self.matches} matches,"
+            f"seed {self.seed}: {self.calls:,} calls, {self.commands:,} commands in {self.matches} matches,"
             f" {len(self.answers)} kinds of answers, {len(self.findings)} findings in {self.seconds:.0f} s"
         )
         return "\n".join([*self.findings, *lines])

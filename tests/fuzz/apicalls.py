@@ -207,7 +207,7 @@ class Caller:
         """One call with one request. Of a stream, at most so many messages are read; then it is cut."""
         heard = Heard(method, sent, self.tick())
         self.calls += 1
-        channel = self._channel(home or method.home)
+        channel: Any = self._channel(home or method.home)
         options: dict[str, Any] = {"metadata": metadata, "timeout": CALL_SECONDS}
         call: Any
         if method.asks and method.answers:
@@ -235,12 +235,14 @@ class Caller:
     def stream(self, method: Method, metadata: Metadata) -> Any:
         """A bidirectional stream of bytes, for whoever reads and writes it."""
         self.calls += 1
-        return self._channel(method.home).stream_stream(method.path)(metadata=metadata)
+        channel: Any = self._channel(method.home)
+        return channel.stream_stream(method.path)(metadata=metadata)
 
     def watch(self, method: Method, sent: bytes, metadata: Metadata) -> Any:
         """A stream of answers, for whoever reads it."""
         self.calls += 1
-        return self._channel(method.home).unary_stream(method.path)(sent, metadata=metadata)
+        channel: Any = self._channel(method.home)
+        return channel.unary_stream(method.path)(sent, metadata=metadata)
 
     def count(self, name: str, said: str) -> None:
         """One more answer."""

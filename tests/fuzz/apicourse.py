@@ -6,7 +6,7 @@ Whatever else the log holds must follow from a command that somebody of that sea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,7 +98,11 @@ class Course:
         for each in sent:
             self._sent.setdefault(each.request.request_id, []).append(each)
         for entry in entries:
-            self._take(entry)
+            try:
+                self._take(entry)
+            except Exception as error:  # noqa: BLE001 - the engine only goes where the rules lead
+                self.faults.append(f"ruling {len(self.stages)} cannot be played: {error!r}")
+                break
 
     @property
     def one_device(self) -> bool:
@@ -333,7 +337,7 @@ def command_of(request: pb.SubmitRequest, seat: Seat) -> Command | None:
         if tile is None or (play.HasField("end") and end is None):
             return None
         return commands.Play(seat, tile, end)
-    simple = {
+    simple: Mapping[str, Callable[[Seat], Command]] = {
         "start": commands.Start,
         "continue_round": commands.Continue,
         "reveal": commands.Reveal,

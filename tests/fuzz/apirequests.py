@@ -58,7 +58,8 @@ _FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 def anything(rng: random.Random, kind: type[Message], texts: Sequence[str], depth: int = 0) -> Any:
     """A message of a kind with random fields, most of them nonsense. `texts` are ids that mean something."""
     message = kind()
-    for field in message.DESCRIPTOR.fields:
+    fields: Any = message.DESCRIPTOR.fields
+    for field in fields:
         if rng.random() < 0.45 or depth > 4:
             continue
         count = rng.choice((1, 1, 2, 3)) if field.is_repeated else 1
@@ -132,7 +133,7 @@ def broken(rng: random.Random, sent: bytes) -> bytes:
 def nonsense(rng: random.Random) -> pb.Command:
     """Any command but Resign, most likely wrong now."""
     tile, other = (tile_to_pb(each.text) for each in rng.sample(DOUBLE_SIX, 2))
-    end = table_pb2.End(tile=other, port=rng.choice(PORTS))
+    end = table_pb2.End(tile=other, port=table_pb2.Port.ValueType(rng.choice(PORTS)))
     makers: list[Callable[[], pb.Command]] = [
         lambda: pb.Command(play=pb.PlaceTile(tile=tile, end=end)),
         lambda: pb.Command(play=pb.PlaceTile(tile=tile)),

@@ -10,7 +10,7 @@ from typing import Any, Final
 import grpc
 
 from client.errors import from_refused, from_rpc
-from engine.seats import NORTH, SEATS, SOUTH, Seat
+from engine.seats import NORTH, SEATS, SOUTH
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.fuzz.apicalls import METHODS, unfit_error
@@ -418,6 +418,3 @@ async def table(world: World, ledger: Ledger, rng: random.Random) -> None:
     for guest in guests:
         await guest.record()
     await world.judge(ledger)
-
-
-__all__ = ["Guest", "Line", "Seat", "table"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from client import wire
 from client.table import TableState
 from engine.match import Match, Phase, legal
-from engine.seats import NORTH, SEATS, Seat
+from engine.seats import SEATS, Seat
 from engine.tiles import Tile, tiles_of
 from engine.view import redact, redact_for_device
 from services.wire.events import event_to_pb
@@ -145,6 +145,9 @@ class Viewer:
     def faults(self, listened: Listened) -> list[str]:
         """All that is wrong with a stream or a look."""
         messages = [message for _, message in listened.messages]
+        newest = max((_newest(message) for message in messages), default=0)
+        if newest > len(self.course.events):
+            return [f"event {newest}, and there are {len(self.course.events)}"]
         found = self.truth.leaks_on_device(messages) if self.device else self.truth.leaks(messages, self.seat)
         sequence, table = listened.resume_after, None
         for number, (at, message) in enumerate(listened.messages):
@@ -182,17 +185,17 @@ class Viewer:
             found.append("a stream that begins without a snapshot")
         for event in message.events:
             sequence += 1
+            if sequence > len(course.events):
+                return sequence, None, [*found, "more events than there are"]
             found += self._event(event, sequence, newest)
             if table is not None and event.sequence == sequence:
                 table = wire.evolve(table, event)
         if message.HasField("prompt") and table is not None:
             table = replace(table, prompt=wire.prompt_from_pb(message.prompt, 0.0))
-        for name, told in (("prompt", message.prompt.sequence), ("heartbeat", message.heartbeat.sequence)):
-            if message.HasField(name) and told != sequence:
-                found.append(f"a {name} of {told} after event {sequence}")
-        if sequence >= len(course.states):
-            return sequence, table, [*found, f"event {sequence} of {len(course.states) - 1}"]
-        if table is not None and not message.HasField("heartbeat"):
+        numbered = [message.prompt.sequence] if message.HasField("prompt") else []
+        numbered += [message.heartbeat.sequence] if message.HasField("heartbeat") else []
+        found += [f"numbered {told} after event {sequence}" for told in numbered if told != sequence]
+        if table is not None and 0 <= sequence < len(course.states) and not message.HasField("heartbeat"):
             right = seen(course.states[sequence], self.seat, device=self.device)
             if not message.HasField("prompt") and not message.HasField("snapshot"):
                 right = {name: right[name] for name in right if name not in ("decision", "legal", "resign")}
@@ -215,9 +218,12 @@ class Viewer:
         return [] if event in rights else [f"event {sequence} is told as {event}, not {rights[0]}"]
 
 
+def _newest(message: pb.WatchResponse) -> int:
+    """The highest sequence number that a message names."""
+    numbers = [message.snapshot.sequence, message.prompt.sequence, message.heartbeat.sequence]
+    return max(numbers + [event.sequence for event in message.events])
+
+
 def look(player_id: str, known: int, at: int, snapshot: pb.Snapshot) -> Listened:
     """One look at the table (GetMatch) as a stream of one message."""
     return Listened(player_id, 0, known, [(at, pb.WatchResponse(snapshot=snapshot))])
-
-
-__all__ = ["NORTH", "Listened", "Viewer", "differences", "look", "seen", "shown"]
