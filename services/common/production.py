@@ -48,7 +48,7 @@ def key_faults(jwks_file: Path) -> Iterator[str]:
     try:
         keys = json.loads(jwks_file.read_bytes())["keys"]
         local = any(key.get(LOCAL_KEY_MARK) for key in keys)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # whoever reads the keys to use them says what is wrong with the file
     if local:
         yield "holds a key that was made for a stack on one machine"

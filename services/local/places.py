@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from services.common.auth import CANARY_PREFIX, TokenIssuer, write_new_keys
-from services.common.guard import OPERATOR_ROLE
+from services.common.auth import CANARY_PREFIX, CANARY_ROLE, TokenIssuer, write_new_keys
+from services.common.gates import OPERATOR_ROLE
 from services.common.settings import PREFIX, CommonSettings
 
 HOST = "127.0.0.1"
@@ -91,7 +91,7 @@ class Places:
         _write_own(
             self.canary_tokens,
             {
-                seat: tokens.issue(f"{CANARY_PREFIX}{seat}", f"Canary {seat}", bot=False)[0]
+                seat: tokens.issue(f"{CANARY_PREFIX}{seat}", f"Canary {seat}", roles=[CANARY_ROLE])[0]
                 for seat in ("north", "south")
             },
         )

@@ -119,7 +119,7 @@ async def test_players_meet_and_play_a_rated_match(front: Front) -> None:
 
 async def test_the_canary_plays_through_the_front_door(front: Front, tmp_path: Path) -> None:
     """With the settings of its manifest: TLS, one address for matchmaking and one for any game process."""
-    tokens = {seat: front.secure.token(f"canary-{seat}") for seat in ("north", "south")}
+    tokens = {seat: front.secure.token(f"canary-{seat}", "canary") for seat in ("north", "south")}
     (tmp_path / "tokens.json").write_text(json.dumps(tokens), "utf-8")
     settings = CanarySettings(
         env=Environment.PRODUCTION,

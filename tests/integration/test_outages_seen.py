@@ -232,7 +232,8 @@ async def test_only_its_own_two_players_play(
 ) -> None:
     """Nobody else's matches are created, ended or left out of reports by mistake."""
     file = tmp_path / "tokens.json"
-    file.write_text(json.dumps({seat: own.token(player) for seat, player in tokens.items()}), "utf-8")
+    signed = {seat: own.token(player, roles=["canary"]) for seat, player in tokens.items()}
+    file.write_text(json.dumps(signed), "utf-8")
     canary = Canary(own, file)
     assert not await canary.play()
     assert canary.value("failures_total", step="token") == 1

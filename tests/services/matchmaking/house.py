@@ -226,10 +226,9 @@ class House:
 
     def player(self, name: str, *, bot: bool = False) -> Player:
         """A player who speaks to the process started last. The same name is the same player."""
-        token, _ = self.issuer.issue(f"player-{name}", name, bot=bot)
-        return Player(
-            f"player-{name}", token, MatchmakingServiceStub(self.channel), LadderServiceStub(self.channel)
-        )
+        player_id = f"bot-{name}" if bot else f"player-{name}"
+        token, _ = self.issuer.issue(player_id, name, bot=bot)
+        return Player(player_id, token, MatchmakingServiceStub(self.channel), LadderServiceStub(self.channel))
 
     async def game(
         self,
