@@ -24,7 +24,18 @@ HIDDEN_KEYS: Final = frozenset(
     (
         *("authorization", "cookie", "token", "operator_token", "jwt", "password", "passfile", "secret"),
         *("internal_secret", "private_key", "database_url", "dsn", "salt", "shuffle", "deal", "deals"),
-        *("boneyard", "hand", "hands", "tile", "tiles", "script", "payload"),
+        *(
+            "boneyard",
+            "hand",
+            "hands",
+            "tile",
+            "tiles",
+            "script",
+            "payload",
+            "seed",
+            "contribution",
+            "contributions",
+        ),
     )
 )
 """Keys whose values are never written. A hand may be a plain number, which no shape gives away."""

@@ -125,7 +125,7 @@ class Room(Hearing):
             self._open_decision(OpenCause.RESUME if resumes else OpenCause.NEW)
             if self.story.state.phase is Phase.AWAITING_DEAL:
                 # An earlier process did not get to it.
-                await self._commit(with_deal(self.story.state, (), self._script))
+                await self._commit(with_deal(self.story, (), self._script))
             while not self.story.over:
                 message = await self._next()
                 if message is not None:
@@ -134,9 +134,7 @@ class Room(Hearing):
                     self.departure.cleanly = True
                     return
                 else:
-                    await self._commit(
-                        with_deal(self.story.state, limits.reached(self.story.state), self._script)
-                    )
+                    await self._commit(with_deal(self.story, limits.reached(self.story.state), self._script))
         except FencedError:
             self._log.warning("fenced")
         except LogLostError as error:
@@ -289,7 +287,7 @@ class Room(Hearing):
         return await self._carry_out(asked, (timed, *ruling), judged)
 
     async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
-        events = with_deal(self.story.state, ruling, self._script)
+        events = with_deal(self.story, ruling, self._script)
         await self._commit(events, asked=asked, judged=judged)
         return self.story.answers[self.story.asked_as(asked.command.seat, asked.request_id)]
 

@@ -13,17 +13,19 @@ import grpc
 from engine.clock import SECOND
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
-from services.game import limits
+from services.game import limits, shuffle
 from services.game.continuity import Continuity
 from services.game.metrics import HELD
 from services.game.resumption import Resumed
 from services.game.room import Room
 from services.game.shell import Shell
+from services.game.shuffle import Seeds
 from services.game.story import Story
 from services.storage import matches, ownership
 from services.storage.incidents import Effect, Incident, Kind, Touched, open_turns, put_touched
 from services.storage.ownership import TakenUp
 from services.storage.pool import TRANSIENT, Connection, Pool
+from services.storage.seeds import seed_of
 
 FINISHED_MAX: Final = 256
 """Finished matches kept in memory for late readers."""
@@ -165,7 +167,12 @@ class Rooms:
         if row is None:
             raise match_not_found()
         lost = await self.continuity.before_opening(match_id, fence)
-        story = Story.from_log(row, await matches.get_log(self._pool, match_id))
+        seeds = Seeds(match_id, await seed_of(self._pool, match_id, shuffle.secret()))
+        story = Story.from_log(row, await matches.get_log(self._pool, match_id), seeds)
+        number = story.state.round_no + 1
+        if story.announced not in (None, seeds.commitment(number)):
+            # The database has forgotten it. The record will show that the deal does not follow from what was announced.
+            get_logger().error("seed_lost", match_id=match_id, round_no=number)
         since_ns = 0
         if limits.limit_ns(row, story.state) is not None:
             since_ns = await ownership.since_ns(self._pool, story.phase_since)

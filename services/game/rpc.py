@@ -24,6 +24,7 @@ from services.common.guard import Context
 from services.game.asked import Asked, repeated
 from services.game.course import Course, Courses
 from services.game.creation import create, wanted_from_pb
+from services.game.deals import counted
 from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
 from services.game.massloss import MassLoss, Place
@@ -123,7 +124,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         """A command read. Raises ServiceError: MALFORMED, NOT_SEATED."""
         request_id = request_id_from_pb(request.request_id)
         seat = _acting_seat(request, _story(source).audience_of(identity.player_id))
-        command = command_from_pb(request, seat)
+        command = counted(command_from_pb(request, seat), bot=identity.bot)
         return Asked(
             command=command,
             request_id=request_id,

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from engine.event import Event
+from engine.event import Event, RoundDealt
 from engine.eventjson import event_from_json
 from engine.match import Match, evolve, legal
 from engine.seats import Seat
+from engine.shuffle import NOTHING, offered
 from engine.view import View, redact, redact_for_device, view
+from services.game.shuffle import Seeds
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import first_state
 from services.wire import tables
@@ -54,8 +56,14 @@ class Answered:
 class Story:
     """One match up to now."""
 
-    def __init__(self, row: MatchRow) -> None:
+    def __init__(self, row: MatchRow, seeds: Seeds | None = None) -> None:
         self.row = row
+        self.seeds = seeds
+        """What its deals are drawn from; None for whoever deals no more."""
+        self.announced = None if seeds is None else seeds.commitment(1)
+        """The commitment to the seed of the next round, as it was told; None when none was."""
+        self.offered = NOTHING
+        """What the players have added to the next deal. Told to nobody before it."""
         self.state: Match = first_state(row)
         self.revision = 0
         self.sequence = 0
@@ -77,9 +85,9 @@ class Story:
         """Events at the beginning that are not kept any more."""
 
     @classmethod
-    def from_log(cls, row: MatchRow, log: Sequence[LogRow]) -> Story:
+    def from_log(cls, row: MatchRow, log: Sequence[LogRow], seeds: Seeds | None = None) -> Story:
         """The story of a stored log."""
-        story = cls(row)
+        story = cls(row, seeds)
         for entry in log:
             phase, events = story.state.phase, [event_from_json(event) for event in entry.event_list()]
             story.tell(events, entry.credited_ns or 0)
@@ -118,7 +126,11 @@ class Story:
     def tell(self, events: Iterable[Event], credited_ns: int) -> None:
         """Takes in the events of one ruling that is stored."""
         self.credited_ns += credited_ns
+        events = tuple(events)
+        self.offered = offered(self.offered, events)
         for event in events:
+            if isinstance(event, RoundDealt):
+                self.announced = event.next_commitment
             self.state = evolve(self.state, event)
             self.sequence += 1
             self._encode(event, credited_ns)
@@ -181,6 +193,7 @@ class Story:
         table.bank_ms = row.bank_ns // tables.MILLISECOND
         table.delay_ms = row.delay_ns // tables.MILLISECOND
         table.same_device = row.same_device
+        table.next_commitment = "" if self.over else self.announced or ""
         return match_service_pb2.Snapshot(sequence=self.sequence, table=table)
 
 

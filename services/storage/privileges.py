@@ -65,6 +65,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "reader": "S",
         "operator": "S",
     },
+    "match_seed": {"game": "S I"},
     "no_show": {"game": "S I", "matchmaking": "S", "reader": "S", "operator": "S"},
     "player": {"game": "S I U(name)", "matchmaking": "S I U(name)", "reader": "S", "operator": "S"},
     "player_name": {"game": "S I", "matchmaking": "S I U(name_key skeleton registered_at)"},

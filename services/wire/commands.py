@@ -12,6 +12,7 @@ from engine import command as commands
 from engine.command import Command
 from engine.refusal import Refusal
 from engine.seats import Seat
+from engine.shuffle import CONTRIBUTION_MAX
 from services.common.errors import ServiceError, malformed
 from services.wire.tables import end_from_pb, tile_from_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -81,6 +82,12 @@ def payload_hash(request: pb.SubmitRequest, seat: Seat) -> bytes:
     return digest.digest()
 
 
+def _contribution(given: bytes, field: str) -> bytes:
+    if len(given) > CONTRIBUTION_MAX:
+        raise malformed(f"{field}.contribution: must have at most {CONTRIBUTION_MAX} bytes")
+    return given
+
+
 def command_from_pb(request: pb.SubmitRequest, seat: Seat) -> Command:
     """The command of a seat. Raises ServiceError (MALFORMED) naming the field at fault."""
     command = request.command
@@ -91,9 +98,10 @@ def command_from_pb(request: pb.SubmitRequest, seat: Seat) -> Command:
         raise malformed("decision_id: must name the question on the table")
     match action:
         case "start":
-            return commands.Start(seat)
+            return commands.Start(seat, _contribution(command.start.contribution, "command.start"))
         case "continue_round":
-            return commands.Continue(seat)
+            given = command.continue_round.contribution
+            return commands.Continue(seat, _contribution(given, "command.continue_round"))
         case "reveal":
             return commands.Reveal(seat)
         case "bid":

@@ -41,6 +41,11 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
                     round=event.round_no,
                     hand=tables.tiles_to_pb(event.hand or ()),
                     commitment=event.commitment,
+                    contributions=None
+                    if event.contributions is None
+                    else pb.Contributions(north=event.contributions.north, south=event.contributions.south),
+                    next_commitment=event.next_commitment or "",
+                    scripted=event.scripted,
                 )
             )
         case Revealed():

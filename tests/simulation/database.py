@@ -35,6 +35,7 @@ class Tables:
     outcome: dict[str, Row] = field(default_factory=dict)
     incident: dict[str, Row] = field(default_factory=dict)
     touched: dict[tuple[str, str], Row] = field(default_factory=dict)
+    seed: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass

@@ -21,6 +21,7 @@ import structlog
 
 from engine.clock import SECOND
 from engine.deal import SALT_SIZE
+from engine.shuffle import SEED_SIZE
 from services.clock import rpc
 from services.common import channels
 from services.game import clock_client, massloss, shuffle
@@ -75,6 +76,7 @@ def patched(stage: Stage, wall: Any, more: Mapping[Any, Mapping[str, Any]]) -> I
             (massloss, "LOST_MIN", LOST_MIN),
             (shuffle, "_RANDOM", dice),
             (shuffle, "salt", lambda: dice.randbytes(SALT_SIZE)),
+            (shuffle, "secret", lambda: dice.randbytes(SEED_SIZE)),
         ):
             stack.enter_context(patch.object(target, name, value))
         numbers = count()

@@ -400,6 +400,20 @@ def others_alive(backend: Backend, tables: Tables, engine_id: str) -> list[Row]:
 # Matches.
 
 
+@says("select seed from match_seed")
+def read_seed(_backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
+    """What the deals of a match are drawn from."""
+    seed = tables.seed.get(str(match_id))
+    return [] if seed is None else [{"seed": seed}]
+
+
+@says("insert into match_seed")
+def put_seed(backend: Backend, tables: Tables, match_id: UUID, seed: bytes) -> None:
+    """The first one stands."""
+    backend.lock("seed", str(match_id))
+    backend.later(lambda: tables.seed.setdefault(str(match_id), seed))
+
+
 @says("select m.match_id, m.mode")
 def get_match(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
     """A match with its players."""

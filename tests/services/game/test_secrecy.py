@@ -36,7 +36,11 @@ def test_fc_55_nothing_in_a_stream_identifies_a_hidden_tile() -> None:
     assert texts_of(pb.WatchResponse.DESCRIPTOR, set()) == {
         "Table.match_id",
         "Table.commitment",
+        "Table.next_commitment",
         "HandDealt.commitment",
+        "HandDealt.next_commitment",
+        "Contributions.north",
+        "Contributions.south",
         "Outcome.detail",
         "Player.player_id",
         "Player.name",
