@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -348,7 +348,10 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
             for fault in found:
                 console.print(f"  {fault}", markup=False)
             if options.json:
-                figures = [{**asdict(phase), "refused": phase.refused} for phase in bench.phases]
+                figures = [
+                    {**vars(phase), "refused": phase.refused, "growth": phase.growth}
+                    for phase in bench.phases
+                ]
                 await asyncio.to_thread(Path(options.json).write_text, json.dumps(figures), "utf-8")
     return len(found)
 

@@ -60,10 +60,10 @@ class Person:
         self.seeks: Any = matchmaking_service_pb2_grpc.MatchmakingServiceStub(channel)
         self.ladder: Any = ladder_service_pb2_grpc.LadderServiceStub(channel)
 
-    async def seek(self) -> mm.Matched:
-        """A rated match, however often it must be asked for."""
+    async def seek(self, pool: mm.Pool.ValueType = mm.POOL_RATED) -> mm.Matched:
+        """A match, however often it must be asked for."""
         while True:
-            request = mm.SeekRequest(request_id=str(uuid.uuid4()), pool=mm.POOL_RATED)
+            request = mm.SeekRequest(request_id=str(uuid.uuid4()), pool=pool)
             try:
                 async for news in self.seeks.Seek(request, metadata=self.metadata):
                     if news.HasField("matched"):
@@ -161,7 +161,7 @@ async def pair_for_ever(persons: Sequence[Person], game: str) -> None:
 
 async def _partner(person: Person, ids: set[str]) -> str:
     while True:
-        matched = await person.seek()
+        matched = await person.seek(mm.POOL_CASUAL)  # where only these two are
         if matched.opponent.player_id in ids:
             return matched.match_id
         say("stolen", at=time.monotonic(), player_id=person.player_id, match_id=matched.match_id)
