@@ -21,11 +21,14 @@ from typing import Final
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.fuzz.apitable import table
+from tests.fuzz.apivisits import Visits
 from tests.fuzz.apiworld import World
 from tests.stack import Stack, stack
 
 TABLES: Final = 6
 """Matches at once."""
+VISITORS: Final = 3
+"""People who call everything else."""
 
 
 @dataclass
@@ -68,6 +71,15 @@ async def tables(world: World, until: float, seed: str) -> None:
             await table(world, ledger, rng)
 
 
+async def visits(world: World, until: float, seed: str) -> None:
+    """One call after the other by people who have no business here."""
+    rng = random.Random(seed)
+    while time.monotonic() < until and not world.findings:
+        visitor = Visits(world, random.Random(rng.random()))
+        for _ in range(rng.randrange(1, 60)):
+            await visitor.one()
+
+
 async def run(made: Stack, seconds: float, seed: int) -> Summary:
     """Fuzzes a running stack for so long; the matches that are open by then are still ended and judged."""
     began = time.monotonic()
@@ -75,6 +87,8 @@ async def run(made: Stack, seconds: float, seed: int) -> Summary:
     async with asyncio.TaskGroup() as group:
         for number in range(TABLES):
             group.create_task(tables(world, began + seconds, f"{seed}/table/{number}"))
+        for number in range(VISITORS):
+            group.create_task(visits(world, began + seconds, f"{seed}/visitor/{number}"))
     return Summary(
         seed,
         time.monotonic() - began,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +55,10 @@ RULES: Final = {reason: rule for reason, rule, _ in _DOCUMENTED if rule}
 """The rule that each refusal names."""
 RETRIED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 """What must say when to come back."""
+
+
+LOST: Final = "Internal error from Core"
+"""What grpc.aio itself says when it wrote to a stream that the service had just ended. The answer is lost with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ class Heard:
         """OK, the reason, or the bare status."""
         if self.error is None:
             return "OK"
+        if self.error.message == LOST:
+            return "LOST"
         return self.error.reason or self.code.name
 
 
@@ -162,6 +167,8 @@ def _named(message: Message) -> Iterator[bytes]:
 
 def unfit_error(error: CallError) -> list[str]:
     """What no refusal may be."""
+    if error.message == LOST:
+        return []
     if error.code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED):
         return [f"{error.code.name}: {error.message}"]
     if not error.reason:
@@ -211,12 +218,14 @@ class Caller:
         options: dict[str, Any] = {"metadata": metadata, "timeout": CALL_SECONDS}
         call: Any
         if method.asks and method.answers:
-            call = channel.stream_stream(method.path)(_just(sent), **options)
+            call = channel.stream_stream(method.path)(**options)
         elif method.answers:
             call = channel.unary_stream(method.path)(sent, **options)
         else:
             call = channel.unary_unary(method.path)(sent, **options)
         try:
+            if method.asks:
+                await call.write(sent)
             if method.answers:
                 while len(heard.messages) < most and isinstance(raw := await call.read(), bytes):
                     _take(heard, raw)
@@ -247,12 +256,6 @@ class Caller:
     def count(self, name: str, said: str) -> None:
         """One more answer."""
         self.said[f"{name} {said}"] += 1
-
-
-async def _just(sent: bytes) -> AsyncIterator[bytes]:
-    yield sent
-    # Open until the call is cancelled: a client that has nothing more to say yet.
-    await asyncio.get_running_loop().create_future()
 
 
 def _take(heard: Heard, raw: bytes) -> None:

@@ -12,14 +12,15 @@ from typing import Final
 
 from engine import command as commands
 from engine.command import Command, Continue, Draw, Resign, Reveal, Start
-from engine.deal import Deal, commitment
 from engine.event import Event, MatchEnded, RoundDealt, TurnTimed
 from engine.match import Cause, Match, Mode, Phase, cancel, decide, evolve, expire, replay
 from engine.refusal import Refusal
 from engine.seats import NORTH, SEATS, SOUTH, Seat
+from engine.shuffle import CONTRIBUTION_MAX
 from engine.tiles import ALL_TILES, End, Port, Tile, tile_set
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
+from tests.fuzz.apideals import Deals
 
 LEGAL: Final = "legal"
 """What a command is that would be carried out now."""
@@ -82,7 +83,7 @@ class Course:
         players: Mapping[Seat, str],
         entries: Iterable[Entry],
         sent: Sequence[Sent],
-        deals: Sequence[Deal] = (),
+        deals: Deals,
     ) -> None:
         self.players = players
         self.faults: list[str] = []
@@ -174,19 +175,9 @@ class Course:
             self.faults += [f"{where}: {fault}" for fault in mistimed(state, body)]
         if body and isinstance(body[0], TurnTimed) and body not in _unasked(state):
             body = body[1:]
-        dealt = body[-1] if body else None
-        after = replay(state, body[:-1] if isinstance(dealt, RoundDealt) else body)
-        if isinstance(dealt, RoundDealt):
-            body = body[:-1]
-            scripted = self._deals[after.round_no] if after.round_no < len(self._deals) else dealt.deal
-            if after.phase is not Phase.AWAITING_DEAL or dealt.round_no != after.round_no + 1:
-                self.faults.append(f"{where}: no deal was due")
-            if dealt.deal != scripted:
-                self.faults.append(f"{where}: another deal than the one asked for")
-            if dealt.commitment != commitment(dealt.deal, dealt.salt):
-                self.faults.append(f"{where}: the commitment is not that of the deal")
-        elif after.phase is Phase.AWAITING_DEAL:
-            self.faults.append(f"{where}: the deal is missing")
+        dealt = body[-1] if body and isinstance(body[-1], RoundDealt) else None
+        body = body if dealt is None else body[:-1]
+        self.faults += [f"{where}: {fault}" for fault in self._deals.take(body, dealt, replay(state, body))]
         return body
 
     # What had to be said.
@@ -337,9 +328,11 @@ def command_of(request: pb.SubmitRequest, seat: Seat) -> Command | None:
         if tile is None or (play.HasField("end") and end is None):
             return None
         return commands.Play(seat, tile, end)
+    if action in ("start", "continue_round"):
+        given: bytes = getattr(request.command, action).contribution
+        press = Start if action == "start" else Continue
+        return press(seat, given) if len(given) <= CONTRIBUTION_MAX else None
     simple: Mapping[str, Callable[[Seat], Command]] = {
-        "start": commands.Start,
-        "continue_round": commands.Continue,
         "reveal": commands.Reveal,
         "accept": commands.Accept,
         "decline": commands.Decline,

@@ -18,6 +18,7 @@ from engine.verify import problems
 from services.storage.script import first_state
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.fuzz.apicourse import LEGAL, Course, Entry, Sent
+from tests.fuzz.apideals import Deals
 from tests.fuzz.apiview import Listened, Viewer
 from tests.hidden import Truth
 from tests.stack import Stack
@@ -138,7 +139,7 @@ async def course_of(made: Stack, ledger: Ledger) -> Course:
         ledger.players,
         map(_entry, rows),
         ledger.sent,
-        ledger.deals,
+        Deals(ledger.match_id, ledger.deals),
     )
 
 

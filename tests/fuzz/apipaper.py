@@ -6,6 +6,7 @@ It is what the model is tried on: as it is, nothing may be found; with one thing
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import random
 from typing import Final
 
@@ -16,9 +17,10 @@ from client.wire import command_to_pb
 from engine.clock import SECOND
 from engine.command import Continue, Draw, Resign, Reveal, Start
 from engine.event import Event, RoundDealt, TurnTimed
-from engine.match import Match, Phase, deal_round, evolve, legal, replay, timed
+from engine.match import Match, Phase, draw_round, evolve, legal, replay, timed
 from engine.refusal import Refusal
 from engine.seats import NORTH, SEATS, SOUTH, Seat
+from engine.shuffle import NOTHING, offered, seed_commitment
 from engine.view import redact, view
 from services.wire.events import event_to_pb
 from services.wire.tables import prompt_to_pb, table_to_pb
@@ -26,8 +28,9 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine import randomplay
 from tests.fuzz.apicalls import RULES, STATUS
 from tests.fuzz.apicourse import Course, Entry, command_of, payload_of, rule, seat_of
+from tests.fuzz.apideals import Deals
 from tests.fuzz.apiledger import Exchange, Ledger
-from tests.fuzz.apirequests import nonsense
+from tests.fuzz.apirequests import add, nonsense
 from tests.fuzz.apiview import Listened
 
 WATCHER: Final = "watcher"
@@ -44,6 +47,8 @@ class Paper:
         self.entries: list[Entry] = []
         self.events: list[Event] = []
         self._answers: dict[tuple[Seat, str], tuple[bytes, int, int]] = {}
+        self._secret = self.rng.random()
+        self._offered = NOTHING
         self._tick = 0
         self._ids = 0
         self._streams = [self._listen(player_id) for player_id in ("north", "south", WATCHER)]
@@ -55,7 +60,7 @@ class Paper:
 
     def course(self) -> Course:
         """The course that the entries make."""
-        return Course(self.start, self.ledger.players, self.entries, self.ledger.sent)
+        return Course(self.start, self.ledger.players, self.entries, self.ledger.sent, Deals(MATCH_ID, ()))
 
     # What players do.
 
@@ -66,6 +71,7 @@ class Paper:
                 break
             command = randomplay.choose(self.state, legal(self.state), self.rng)
             request = self.request(command_to_pb(command), self.state.decision_id)
+            add(self.rng, request.command)
             self.submit(command.seat.value, request)
             self.submit(command.seat.value, request)
             self.submit(self.rng.choice(("north", "south", WATCHER)), self.request(nonsense(self.rng), 1))
@@ -117,13 +123,25 @@ class Paper:
             events = (timed(self.state, command, waited), *ruling)
         after = replay(self.state, events)
         if after.phase is Phase.AWAITING_DEAL:
-            dealt = deal_round(after, randomplay.shuffled(self.rng), self.rng.randbytes(32))
+            dealt = draw_round(
+                after,
+                MATCH_ID,
+                self._seed(after.round_no + 1),
+                offered(self._offered, events),
+                self._commitment(after.round_no + 2),
+            )
             assert not isinstance(dealt, Refusal)
             events += dealt
         first = len(self.events) + 1
         self._store(Entry(first, first + len(events) - 1, seat, request.request_id, events))
         self._answers[seat, request.request_id] = (payload_of(request, seat), first, len(self.events))
         return first, len(self.events)
+
+    def _seed(self, round_no: int) -> bytes:
+        return hashlib.sha256(f"{self._secret} {round_no}".encode()).digest()
+
+    def _commitment(self, round_no: int) -> str:
+        return seed_commitment(MATCH_ID, round_no, self._seed(round_no))
 
     def _store(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -132,6 +150,7 @@ class Paper:
         for event in entry.events:
             states.append(evolve(states[-1], event))
         self.events += entry.events
+        self._offered = offered(self._offered, entry.events)
         self.state = states[-1]
         for listened in self._streams:
             seat = _seat(listened.player_id)

@@ -15,6 +15,7 @@ import jwt
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from engine.shuffle import CONTRIBUTION_MAX
 from engine.tiles import DOUBLE_SIX
 from services.common.auth import TokenIssuer, write_new_keys
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -154,6 +155,13 @@ def nonsense(rng: random.Random) -> pb.Command:
     return rng.choice(makers)()
 
 
+def add(rng: random.Random, command: pb.Command, *, most: int = CONTRIBUTION_MAX) -> None:
+    """What a player may add to a deal, with the press for it."""
+    action = command.WhichOneof("action")
+    if action in ("start", "continue_round") and rng.random() < 0.7:
+        getattr(command, action).contribution = rng.randbytes(rng.randrange(most + 1))
+
+
 def request_id(rng: random.Random) -> str:
     """One that nobody has used, or one that counts as other clients' do."""
     return new_id() if rng.random() < 0.85 else rng.choice(("1", "2", "3", "move-1", "move-2", "r" * 64))
@@ -184,7 +192,7 @@ class Guises:
 
     def wrong(self, rng: random.Random, player_id: str) -> Guise:
         """Somebody who says to be this player and is not believed."""
-        good = self._issuer.issue(player_id, player_id[:20])[0]
+        good = self._issuer.issue(player_id, player_id[:20], seconds=3600)[0]
         head, body, signature = good.split(".")
         kid = jwt.get_unverified_header(good)["kid"]
         claims = jwt.decode(good, options={"verify_signature": False})
@@ -192,15 +200,17 @@ class Guises:
         makers: dict[str, Callable[[], str | None]] = {
             "nobody": lambda: None,
             "expired": lambda: self._issuer.issue(player_id, "x", seconds=-30)[0],
-            "foreign key": lambda: self._foreign.issue(player_id, "x")[0],
-            "other audience": lambda: self._elsewhere.issue(player_id, "x")[0],
-            "other issuer": lambda: self._stranger.issue(player_id, "x")[0],
+            "foreign key": lambda: self._foreign.issue(player_id, "x", seconds=3600)[0],
+            "other audience": lambda: self._elsewhere.issue(player_id, "x", seconds=3600)[0],
+            "other issuer": lambda: self._stranger.issue(player_id, "x", seconds=3600)[0],
             "no algorithm": lambda: unsigned,
             "public key as secret": lambda: _symmetric(claims, kid, self._public),
             "no signature": lambda: f"{head}.{body}.",
             "other claims": lambda: f"{head}.{_claims({**claims, 'sub': 'bot-strong'})}.{signature}",
             "garbage": lambda: rng.choice(("", "x", "a.b.c", "." * 40, "x" * 9000)),
-            "no player": lambda: self._issuer.issue(rng.choice(("", "A", "-a", "a b", "x" * 65)), "x")[0],
+            "no player": lambda: self._issuer.issue(
+                rng.choice(("", "A", "-a", "a b", "x" * 65)), "x", seconds=3600
+            )[0],
         }
         name = rng.choice(sorted(makers))
         token = makers[name]()
@@ -211,7 +221,7 @@ class Guises:
 
     def right(self, player_id: str, *, bot: bool = False, roles: Sequence[str] = ()) -> Guise:
         """A good token."""
-        token = self._issuer.issue(player_id, player_id[:20], bot=bot, roles=roles)[0]
+        token = self._issuer.issue(player_id, player_id[:20], bot=bot, roles=roles, seconds=3600)[0]
         return Guise(
             "bot" if bot else "player", (("authorization", f"Bearer {token}"),), None, player_id, bot
         )

@@ -11,18 +11,17 @@ import grpc
 
 from client.errors import from_refused, from_rpc
 from engine.seats import NORTH, SEATS, SOUTH
+from engine.shuffle import CONTRIBUTION_MAX
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
-from tests.fuzz.apicalls import METHODS, unfit_error
+from tests.fuzz.apicalls import LOST, METHODS, unfit_error
 from tests.fuzz.apiledger import Exchange, Ledger, Look
-from tests.fuzz.apirequests import anything, broken, nonsense, request_id
+from tests.fuzz.apirequests import add, anything, broken, nonsense, request_id
 from tests.fuzz.apiview import Listened, look
 from tests.fuzz.apiworld import World
 from tests.seats import legal_commands, prompt_of
 from tests.stack import Player
 
-LOST: Final = "Internal error from Core"
-"""What grpc.aio itself says when it wrote to a stream that the service had just ended."""
 BURST: Final = 6
 """Commands at once."""
 
@@ -231,6 +230,7 @@ class Guest:
             seat = acting if acting and self.rng.random() < 0.9 else self.rng.randrange(3)
         elif self.rng.random() < 0.1:
             seat = self.rng.choice((1, 2, 1, 2, 77))
+        add(self.rng, command, most=CONTRIBUTION_MAX + 1)
         return pb.SubmitRequest(
             match_id=self.ledger.match_id,
             request_id=request_id(self.rng) if named is None else named,

@@ -141,6 +141,17 @@ def deals_what_was_not_committed(paper: Paper) -> None:
     paper.replace(number, place, dataclasses.replace(dealt, commitment="0" * 64))
 
 
+def leaves_out_what_a_player_gave(paper: Paper) -> None:
+    """The deal was drawn without it."""
+    number, place = paper.place(RoundDealt)
+    dealt = paper.entries[number].events[place]
+    assert isinstance(dealt, RoundDealt)
+    assert dealt.contributions is not None
+    paper.replace(
+        number, place, dataclasses.replace(dealt, contributions=dealt.contributions.put(SOUTH, b"x"))
+    )
+
+
 def voids_the_match(paper: Paper) -> None:
     """Nothing failed, and the match is void."""
     last = paper.entries[-1]
@@ -208,6 +219,7 @@ WRONG: Final[list[Callable[[Paper], None]]] = [
     shows_305_points,
     charges_too_much,
     deals_what_was_not_committed,
+    leaves_out_what_a_player_gave,
     voids_the_match,
     loses_an_event,
     repeats_an_event,
