@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from client.session import RATED
-from engine.seats import NORTH, SEATS, BySeat
+from engine.seats import NORTH, SEATS, SOUTH, BySeat
 from services.storage.script import Script
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
@@ -200,13 +200,16 @@ async def test_fc_21_nothing_that_a_client_does_saves_it_from_losing(shared: Sta
 
     async def abused(table: Table, abuse: Abuse) -> int:
         await table.start()
+        watching = await table.events(SOUTH)
+        await watching.read()
         async with grpc.aio.insecure_channel(shared.address("game"), options=OWN_CHANNEL) as channel:
-            return await abuse(table, channel)
+            count = await abuse(table, channel)
+        await watching.to_the_end()
+        return count
 
     counts = await asyncio.gather(*(abused(*pair) for pair in zip(tables, ABUSES, strict=True)))
     print(json.dumps({abuse.__name__: count for abuse, count in zip(ABUSES, counts, strict=True)}))
     for table in tables:
-        await table.until_over()
         outcome = await shared.outcome(table.match_id)
         assert outcome is not None
         assert (outcome["winner"], outcome["cause"]) == ("south", "time")
