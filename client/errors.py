@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+from client.printable import printable
 from spectacularbid.match.v1 import match_service_pb2, refusal_pb2
 
 DOMAIN: Final = "spectacularbid"
@@ -85,7 +88,8 @@ def call_error(
     metadata: Mapping[str, str] | None = None,
     retry_after_seconds: float | None = None,
 ) -> CallError:
-    """The right kind of CallError for a reason."""
+    """The right kind of CallError for a reason. What it says can be printed."""
+    reason, message = printable(reason), printable(message)
     kind = Refused if reason in _RULE_REASONS else CallError
     return kind(code, reason, message, metadata=metadata, retry_after_seconds=retry_after_seconds)
 
@@ -96,12 +100,14 @@ def from_rpc(error: grpc.aio.AioRpcError) -> CallError:
     for key, value in error.trailing_metadata() or ():
         if key != _DETAILS_KEY or not isinstance(value, bytes):
             continue
-        for detail in status_pb2.Status.FromString(value).details:
-            info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
-            if detail.Unpack(info) and info.domain == DOMAIN:
-                reason, metadata = info.reason, dict(info.metadata)
-            elif detail.Unpack(retry):
-                retry_after = retry.retry_delay.ToNanoseconds() / 1e9
+        # Whatever stands between may have put anything there: then the code and the text have to do.
+        with suppress(DecodeError):
+            for detail in status_pb2.Status.FromString(value).details:
+                info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+                if detail.Unpack(info) and info.domain == DOMAIN:
+                    reason, metadata = info.reason, dict(info.metadata)
+                elif detail.Unpack(retry):
+                    retry_after = retry.retry_delay.ToNanoseconds() / 1e9
     return call_error(
         error.code(), reason, error.details() or "", metadata=metadata, retry_after_seconds=retry_after
     )

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from client.bots.exhibition import shown
+from client.printable import printable
 from client.wire import outcome_from_pb
 from client.words import short_reason
 from engine.seats import NORTH, SOUTH, BySeat, Seat
@@ -107,6 +108,7 @@ def _result(match: FinishedMatch, seat: Seat, *, same_device: bool) -> str:
 
 
 def _name(name: str, width: int = _NAME_WIDTH) -> str:
+    name = printable(name)
     # Some characters are two cells wide.
     return escape(name if cell_len(name) <= width else set_cell_size(name, width - 1).rstrip() + "…")
 

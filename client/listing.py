@@ -46,11 +46,12 @@ def listing(study: Study, hands: Collection[Seat] = SEATS) -> Iterator[str]:
     """The whole record, line by line; with each deal the hands of these seats."""
     yield from heading(study)
     yield HEADER.rstrip()
+    rounds = frozenset(study.rounds)
     for place, position in enumerate(study.positions):
-        if place in study.rounds:
+        if place in rounds:
             yield ""
         yield from _lines(position, hands)
-        if place in study.rounds:
+        if place in rounds:
             yield from (f"{'':15}{hand_line(position, seat)}" for seat in SEATS if seat in hands)
 
 

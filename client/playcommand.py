@@ -14,6 +14,7 @@ from client.commandline import GAME, SERVER, Game, Name, Server, State, with_cli
 from client.errors import CallError
 from client.hotseat import sit_down
 from client.look import Ascii, AutoDraw, AutoPass, Colours, Plain, SettingsFile, drawn, settings
+from client.printable import printable
 from client.session import CASUAL, RATED, MatchHandle
 from client.words import Pauses
 from engine.seats import NORTH, SOUTH
@@ -150,7 +151,7 @@ def _waiting_line(facts: Waiting) -> str:
     if facts.paused:
         line += "; the pool is paused, nobody is paired"
     if facts.announcement:
-        line += f"; {escape(facts.announcement)}"
+        line += f"; {escape(printable(facts.announcement))}"
     if facts.house_bots:
         line += f"; or play a house bot, unrated: --bot {', '.join(facts.house_bots)}"
     return f"{line} (Ctrl-C cancels)"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from client.narration import ending, told
+from client.printable import printable
 from client.publictable import after, before
 from client.table import Player, TableState
 from engine.clock import MILLISECOND
@@ -135,7 +136,7 @@ def read(data: bytes) -> Study:
     for answer in answers:
         sequence += len(answer.events)
         positions.append(_position(replace(base, sequence=sequence), answer, proofs.fault(answer)))
-    claimed = first.claimed
+    claimed = first.claimed and replace(first.claimed, detail=printable(first.claimed.detail))
     if claimed is not None and claimed.cause in _NOBODY_WINS and positions[-1].table.outcome is None:
         positions[-1] = _stopped(positions[-1], claimed)
     return Study(
@@ -145,7 +146,11 @@ def read(data: bytes) -> Study:
         timed=record.timed,
         started_at=_text(header, "started_at"),
         positions=tuple(positions),
-        rounds=tuple(place for place, answer in enumerate(answers) if isinstance(answer.line, DealLine)),
+        rounds=tuple(
+            place
+            for place, answer in enumerate(answers)
+            if isinstance(answer.line, DealLine) and answer.refusal is None
+        ),
         problems=tuple(wrong),
         damage=damage,
     )
@@ -161,7 +166,7 @@ def _header(data: bytes) -> dict[str, Any]:
 
 def _text(header: object, key: str) -> str:
     value = header.get(key) if isinstance(header, dict) else None
-    return value if isinstance(value, str) else ""
+    return printable(value) if isinstance(value, str) else ""
 
 
 def _players(header: dict[str, Any]) -> BySeat[Player]:

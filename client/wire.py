@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from client import table as fold
+from client.printable import printable
 from client.table import (
     BidRange,
     Clock,
@@ -102,8 +103,11 @@ def some_seat_from_pb(number: table_pb2.Seat.ValueType) -> Seat:
 
 
 def tile_from_pb(tile: table_pb2.Tile) -> Tile:
-    """A tile."""
-    return Tile.of(tile.low, tile.high)
+    """A tile. Raises WireError for one that there is not."""
+    try:
+        return Tile.of(tile.low, tile.high)
+    except ValueError:
+        raise WireError(f"the service names a tile {tile.low}|{tile.high}, which there is not") from None
 
 
 def tiles_from_pb(tiles: Iterable[table_pb2.Tile]) -> tuple[Tile, ...]:
@@ -112,18 +116,23 @@ def tiles_from_pb(tiles: Iterable[table_pb2.Tile]) -> tuple[Tile, ...]:
 
 
 def end_from_pb(end: table_pb2.End) -> End:
-    """An end of the layout."""
-    return End.of(tile_from_pb(end.tile), _known(_PORTS, end.port, "port"))
+    """An end of the layout. Raises WireError for one that there is not."""
+    tile, port = tile_from_pb(end.tile), _known(_PORTS, end.port, "port")
+    try:
+        return End.of(tile, port)
+    except ValueError:
+        raise WireError(f"the service names an end {tile} {port}, which there is not") from None
 
 
 def outcome_from_pb(outcome: table_pb2.Outcome) -> Outcome:
     """How a match ended."""
-    return Outcome(seat_from_pb(outcome.winner), _known(_CAUSES, outcome.cause, "cause"), outcome.detail)
+    detail = printable(outcome.detail)
+    return Outcome(seat_from_pb(outcome.winner), _known(_CAUSES, outcome.cause, "cause"), detail)
 
 
 def player_from_pb(player: table_pb2.Player) -> Player:
     """A player."""
-    return Player(player.player_id, player.name, player.bot)
+    return Player(printable(player.player_id), printable(player.name), player.bot)
 
 
 def prompt_from_pb(prompt: table_pb2.Prompt, now: float) -> Prompt:
@@ -195,6 +204,7 @@ def table_from_pb(snapshot: match_service_pb2.Snapshot, now: float) -> TableStat
         hand_totals=_totals(table.hand_totals) if table.HasField("hand_totals") else None,
         outcome=outcome_from_pb(table.outcome) if table.HasField("outcome") else None,
         prompt=prompt,
+        next_commitment=table.next_commitment,
     )
 
 
@@ -212,7 +222,8 @@ def _evolve(table: TableState, event: event_pb2.MatchEvent) -> TableState:
             return fold.pressed(table, some_seat_from_pb(event.continued.seat))
         case "hand_dealt":
             dealt = event.hand_dealt
-            return fold.dealt(table, dealt.round, tiles_from_pb(dealt.hand), dealt.commitment)
+            hand = tiles_from_pb(dealt.hand)
+            return fold.dealt(table, dealt.round, hand, dealt.commitment, dealt.next_commitment)
         case "revealed":
             return fold.revealed(table, tiles_from_pb(event.revealed.hand))
         case "bid_made":
@@ -298,9 +309,9 @@ def command_to_pb(command: Command) -> match_service_pb2.Command:
     pb = match_service_pb2
     match command:
         case Start():
-            return pb.Command(start=pb.Start())
+            return pb.Command(start=pb.Start(contribution=command.contribution))
         case Continue():
-            return pb.Command(continue_round=pb.Continue())
+            return pb.Command(continue_round=pb.Continue(contribution=command.contribution))
         case Reveal():
             return pb.Command(reveal=pb.Reveal())
         case Bid():

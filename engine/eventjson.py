@@ -222,6 +222,8 @@ def _round_dealt(fields: Fields) -> RoundDealt:
 def _tile_placed(fields: Fields) -> TilePlaced:
     seat, tile, end = fields.seat(), fields.tile(), fields.end_of_tile()
     joined = fields.choice("joined", Port) if end else fields.take("joined")
+    if end is None and joined is not None:
+        raise ValueError("joined must be null: the first tile of a layout is joined to nothing")
     return TilePlaced(seat, tile, end, joined, fields.integer("count", 0))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from client.printable import printable
 from client.terminal.canvas import Canvas, Target, wrapped
 from client.terminal.theme import Theme
 
@@ -94,5 +95,5 @@ def _rows(seeking: Seeking) -> list[tuple[str, str]]:
     if facts.paused:
         rows.append(("paused", "operators have paused this pool: nobody is paired; your time counts"))
     if facts.announcement:
-        rows.append(("operators say", facts.announcement))
+        rows.append(("operators say", printable(facts.announcement)))
     return rows

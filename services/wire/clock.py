@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from engine.clock import Effect
+from engine.fields import shown
 from engine.seats import Seat
 from services.common.tracing import TraceContext
 from services.wire import clock_messages as m
@@ -75,7 +76,7 @@ def _match_from_pb(match_id: str, fence: int) -> tuple[str, int]:
 def _seat_from_pb(seat: str) -> Seat:
     known = SEAT_FROM_PB.get(seat)
     if known is None:
-        raise MalformedClockMessageError(f"seat: {seat!r} is none")
+        raise MalformedClockMessageError(f"seat: {shown(seat)} is none")
     return known
 
 

@@ -89,7 +89,7 @@ def bulletin_to_pb(bulletin: Bulletin) -> pb.WatchResponse:
 
 
 def bulletin_from_pb(response: pb.WatchResponse) -> Bulletin:
-    """From the stream. News of a kind that this release does not know are left out."""
+    """From the stream. News of a kind that this release does not know are left out. Raises MalformedClockMessageError."""
     return Bulletin(
         response.clock_id, response.engines, response.matches, tuple(_all_news_from_pb(response.news))
     )
@@ -134,7 +134,14 @@ def _all_news_from_pb(all_news: Iterable[pb.News]) -> Iterable[News]:
     for news in all_news:
         happened = _happened_from_pb(news)
         if happened is not None:
-            yield News(news.at.ToDatetime(UTC), news.engine_id, happened)
+            yield News(_at(news), news.engine_id, happened)
+
+
+def _at(news: pb.News) -> datetime:
+    try:
+        return news.at.ToDatetime(UTC)
+    except (ValueError, OverflowError):
+        raise wire.MalformedClockMessageError("news.at: is no time") from None
 
 
 def _happened_from_pb(news: pb.News) -> Happened | None:
