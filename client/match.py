@@ -16,6 +16,7 @@ import grpc
 from client import table as fold
 from client.connection import Backoff, persist
 from client.errors import CallError, ClientError, UnreachableError, from_rpc
+from client.fairness import Fairness
 from client.lines import Applied, PlayLine, WatchLine
 from client.wire import command_to_pb, evolve, prompt_from_pb, seat_to_pb, table_from_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -65,6 +66,8 @@ class News:
     """New events in order; each is told once."""
     snapshot: bool
     """Whether the table was told anew: events before it may be missing from what this stream told."""
+    doubts: tuple[str, ...] = ()
+    """What shows by these news that a deal was not made as the service had committed to; see `client.fairness`."""
 
 
 class MatchStream:
@@ -92,6 +95,8 @@ class MatchStream:
         """How often the stream was attached again."""
         self.attached = False
         """Whether the stream stands: the service has spoken since it was attached last."""
+        self.fairness = Fairness(match_id)
+        """What this client adds to the deals, and whether the service keeps to what it says about them."""
         self._connections = connections
         self._address = address
         self._seat = seat
@@ -107,6 +112,7 @@ class MatchStream:
         self._over = resume is not None and resume.outcome is not None
         self._heard = 0.0
         self._answered = 0
+        self._doubted = 0
         self._inbox: deque[tuple[pb.WatchResponse, float]] = deque()
         self._arrived = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -155,12 +161,18 @@ class MatchStream:
     def _tell(self, message: pb.WatchResponse, received: float) -> News:
         snapshot = message.HasField("snapshot")
         table = table_from_pb(message.snapshot, received) if snapshot else self.table
+        if snapshot:
+            self.fairness.table(table)
         for event in message.events:
             table = evolve(table, event)
+            if event.HasField("hand_dealt"):
+                self.fairness.dealt(event.hand_dealt)
         if message.HasField("prompt"):
             table = fold.prompted(table, prompt_from_pb(message.prompt, received))
         self._table = table
-        return News(table, tuple(message.events), snapshot)
+        doubts = tuple(self.fairness.doubts[self._doubted :])
+        self._doubted += len(doubts)
+        return News(table, tuple(message.events), snapshot, doubts)
 
     async def questions(self, hear: Callable[[News], None] | None = None) -> AsyncIterator[TableState]:
         """The table each time this seat is asked something, until the match is over; `hear` gets all the news.
@@ -183,11 +195,14 @@ class MatchStream:
         """Have a command carried out exactly once, whatever the network does.
 
         It answers the question of `table` unless `decision_id` says which. Raises Refused when the rules do not allow
-        it, CallError for everything else the service says, UnreachableError when nobody answers.
+        it, CallError for everything else the service says, UnreachableError when nobody answers. Start and Continue
+        take along what this client adds to the deal, unless they have a contribution of their own.
         """
         if decision_id is None:
             decision_id = self.table.prompt.decision_id
         one_device = self._table is not None and self._table.same_device
+        command = self.fairness.with_contribution(command, self._table, decision_id)
+        round_no = 0 if self._table is None else self._table.round_no + 1
         request = pb.SubmitRequest(
             match_id=self.match_id,
             request_id=request_id or str(uuid.uuid4()),
@@ -200,6 +215,7 @@ class MatchStream:
             patience_seconds=self._connections.patience_seconds,
         )
         self._answered = max(self._answered, decision_id)
+        self.fairness.carried_out(command, round_no)
         return applied
 
     # Staying attached

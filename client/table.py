@@ -160,6 +160,8 @@ class TableState:
     hand_totals: BySeat[int] | None
     outcome: Outcome | None
     prompt: Prompt
+    next_commitment: str = ""
+    """To the seed of the round that is dealt next."""
 
     @property
     def asks_me(self) -> bool:
@@ -181,7 +183,9 @@ def pressed(table: TableState, seat: Seat) -> TableState:
     return replace(moved_on(table), pressed=() if both else (seat,))
 
 
-def dealt(table: TableState, round_no: int, hand: tuple[Tile, ...], commitment: str) -> TableState:
+def dealt(
+    table: TableState, round_no: int, hand: tuple[Tile, ...], commitment: str, next_commitment: str = ""
+) -> TableState:
     """A new round."""
     return replace(
         moved_on(table),
@@ -195,6 +199,7 @@ def dealt(table: TableState, round_no: int, hand: tuple[Tile, ...], commitment: 
         count=0,
         pressed=(),
         commitment=commitment,
+        next_commitment=next_commitment,
         hand_totals=None,
     )
 
@@ -278,6 +283,7 @@ def match_ended(table: TableState, outcome: Outcome) -> TableState:
         bidder=None,
         standing_bid=0,
         pressed=(),
+        next_commitment="",
     )
 
 

@@ -50,8 +50,8 @@ class Pauses:
         self._told_ms = 0
 
     def lines(self, news: News) -> list[str]:
-        """A line for each pause these news bring to light."""
-        lines = []
+        """A line for each pause these news bring to light, and for each doubt about a deal."""
+        lines = [f"Do not trust this match: {doubt}." for doubt in news.doubts]
         for event in news.events:
             if event.WhichOneof("kind") == "turn_timed":
                 timed = event.turn_timed
