@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { choose } from "./choose";
+import { Deals } from "./deals";
 import { failureOf } from "./errors";
 import { bearer, connect } from "./service";
 
@@ -36,6 +37,7 @@ export class Sitting {
   attachments = 0;
   private answered = 0;
   private readonly unanswered = new Map<string, SubmitRequest>();
+  private readonly deals = new Deals();
 
   constructor(
     private readonly token: string,
@@ -103,17 +105,19 @@ export class Sitting {
       this.sequence = news.snapshot.sequence;
       this.outcome = news.snapshot.table?.outcome ?? undefined;
       prompt ??= news.snapshot.table?.prompt ?? null;
+      if (news.snapshot.table) this.deals.table(news.snapshot.table);
     }
     for (const event of news.events) {
       if (event.sequence !== this.sequence + 1) throw new Error(`event ${event.sequence} after ${this.sequence}`);
       this.sequence = event.sequence;
+      if (event.hand_dealt) this.deals.dealt(event.hand_dealt);
       if (event.match_ended?.outcome) this.outcome = event.match_ended.outcome;
     }
     if (!prompt || prompt.decision_id === this.answered) return undefined;
     const command = choose(prompt);
     if (!command) return undefined;
     this.answered = prompt.decision_id;
-    const submit = { request_id: randomUUID(), decision_id: prompt.decision_id, command };
+    const submit = { request_id: randomUUID(), decision_id: prompt.decision_id, command: this.deals.addTo(command) };
     this.unanswered.set(submit.request_id, submit);
     return submit;
   }
