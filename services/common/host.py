@@ -38,7 +38,7 @@ from services.common.rights import Rights
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import TRANSIENT, DatabaseUnavailableError, MeteredPool, open_pool
-from services.storage.server import Server
+from services.storage.server import Server, takes_writes
 
 READY = "ready"
 """Health service name of readiness; the empty name is liveness."""
@@ -352,7 +352,7 @@ class Host:
 
     async def _ask_database(self) -> bool:
         try:
-            answers = bool(await self.pool.fetchval("select not pg_is_in_recovery()"))
+            answers = await takes_writes(self.pool)
             await self._rights.look(self.pool)
             return answers
         except (*TRANSIENT, asyncpg.PostgresError):

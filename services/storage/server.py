@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from services.storage.pool import Connection
+from services.storage.pool import Connection, Pool
 
 _ASK = """
     select extract(epoch from pg_postmaster_start_time())::text || '/' || case when pg_is_in_recovery() then 'standby'
@@ -31,3 +31,19 @@ class Server:
         if self.identity and identity != self.identity:
             self.on_changed()
         self.identity = identity
+
+
+async def takes_writes(pool: Pool) -> bool:
+    """Whether the server takes writes, as far as the pool's connections can say.
+
+    If not, all of them are given up: after a failover the way to the database may lead to the new primary, while what
+    is open still leads to a standby, or goes on in a session that began read-only. Raises what a query may raise.
+    """
+    writes = bool(
+        await pool.fetchval(
+            "select not pg_is_in_recovery() and not current_setting('transaction_read_only')::boolean"
+        )
+    )
+    if not writes:
+        await pool.expire_connections()
+    return writes

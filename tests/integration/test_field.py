@@ -1,0 +1,127 @@
+"""Cases from the field about processes and their surroundings: streams without number, a stop under load, a database
+that takes no writes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any, Final
+
+import grpc
+import pytest
+
+from client.errors import CallError, from_rpc
+from engine.seats import NORTH, SEATS
+from spectacularbid.match.v1 import match_service_pb2 as pb
+from tests.engine.tables import play
+from tests.integration.timing import FORCED
+from tests.seats import Table, Watching, eventually, new_id, scripted
+from tests.stack import Stack
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TABLES: Final = 25
+STREAMS_EACH: Final = 4
+"""Of each player: 200 in all."""
+SERVICES: Final = ("game", "matchmaking")
+
+
+async def answered(table: Table, request: pb.SubmitRequest) -> pb.Applied | None:
+    """The answer to a command; None when it must be sent again. A refusal fails."""
+    try:
+        return await table.send(NORTH, request)
+    except CallError as error:
+        if error.retryable:
+            return None
+        raise
+
+
+async def test_fc_79_a_stop_under_load_loses_no_command_and_leads_every_stream_away(own: Stack) -> None:
+    """FC-79: SIGTERM with 200 open streams and 50 commands in flight, each of 25 twice. The process ends in order; each
+    stream ends with `reconnect`; each command is answered, or asked for again, and then has one effect."""
+    deals = scripted(FORCED)
+    tables = await asyncio.gather(*(Table.create(own, deals=deals) for _ in range(TABLES)))
+    streams = [await table.events(seat) for table in tables for seat in SEATS for _ in range(STREAMS_EACH)]
+    await asyncio.gather(*(stream.read() for stream in streams))
+    requests = [
+        table.request(play(NORTH, "6|6"), (await table.view(NORTH)).prompt.decision_id) for table in tables
+    ]
+    sending = [
+        asyncio.create_task(answered(table, request))
+        for table, request in zip(tables, requests, strict=True)
+        for _ in range(2)
+    ]
+    await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+    assert not all(task.done() for task in sending), "some are in flight"
+    game = own.processes["game"]
+    game.signal(signal.SIGTERM)
+    told = await asyncio.gather(*sending)
+
+    async def last(stream: Watching) -> bool:
+        return (await stream.to_the_end())[-1].HasField("reconnect")
+
+    assert all(await asyncio.gather(*(last(stream) for stream in streams)))
+    assert await game.ended() == 0
+    assert not [line for line in game.events() if line.get("event") == "drain_cut_short"]
+    await own.start("game")
+    again: dict[str, pb.Applied] = {}
+
+    async def all_answered() -> bool:
+        for table, request in zip(tables, requests, strict=True):
+            if request.request_id not in again and (answer := await answered(table, request)) is not None:
+                again[request.request_id] = answer
+        return len(again) == len(requests)
+
+    await eventually(all_answered)
+    for number, request in enumerate(requests):
+        before = {str(answer) for answer in told[2 * number : 2 * number + 2] if answer is not None}
+        assert before <= {str(again[request.request_id])}
+    stored = await own.pool.fetch(
+        "select request_id from match_log where match_id = any($1::uuid[]) and request_id = any($2)",
+        [table.match_id for table in tables],
+        [request.request_id for request in requests],
+    )
+    assert sorted(row["request_id"] for row in stored) == sorted(request.request_id for request in requests)
+
+
+async def test_fc_82_a_database_that_takes_no_writes_is_left_and_found_again(own: Stack) -> None:
+    """FC-82: new connections lead to where nothing can be written. UNAVAILABLE with a time to come back, and not ready.
+    Then the way is right again, which the connections that are open do not know: they are given up, and all is well."""
+    stubs: Any = own.matches()
+    (player,) = await own.players(1)
+    name = await own.pool.fetchval("select current_database()")
+    before = {service: len(own.processes[service].events()) for service in SERVICES}
+
+    def ready(service: str) -> bool | None:
+        said = [
+            line["ready"]
+            for line in own.processes[service].events()[before[service] :]
+            if line.get("event") == "readiness"
+        ]
+        return said[-1] if said else None
+
+    async def all_are(wanted: bool) -> bool:
+        return all(ready(service) is wanted for service in SERVICES)
+
+    request = pb.CreateMatchRequest(request_id=new_id(), same_device=True)
+    async with own.pool.acquire() as connection:
+        await connection.execute(f"alter database {name} set default_transaction_read_only = on")
+        await connection.execute(
+            """
+            select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name = any($1)
+            """,
+            SERVICES,
+        )
+        try:
+            await eventually(lambda: all_are(False))
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stubs.CreateMatch(request, metadata=player.metadata)
+            error = from_rpc(refused.value)
+            assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "TRY_AGAIN")
+            assert error.retry_after_seconds
+        finally:
+            await connection.execute(f"alter database {name} reset default_transaction_read_only")
+    await eventually(lambda: all_are(True))
+    assert (await stubs.CreateMatch(request, metadata=player.metadata)).match_id
+    await own.pool.expire_connections()
