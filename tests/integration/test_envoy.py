@@ -345,7 +345,7 @@ async def test_players_follow_their_match_when_its_process_is_drained(
 
 
 async def test_streams_live_on_where_the_manifests_say_so_and_are_cut_where_nobody_does(front: Front) -> None:
-    """Without the policies Envoy cuts a stream after 15 s; with them it lives. An idle timeout shorter than heartbeats cuts
+    """FC-86: without the policies Envoy cuts a stream after 15 s; with them it lives. An idle timeout shorter than heartbeats cuts
     it at once; one that is longer does not."""
     for call in ("Watch", "Seek"):
         cut, hasty = front.held[call, 444], front.held[call, 445]

@@ -32,7 +32,7 @@ async def nobody_sits_twice(house: House) -> None:
 
 
 async def test_fc_34_two_devices_of_200_players_at_once(open_house: House) -> None:
-    """400 seeks, two a player at the same moment under different names: of each two one is told SEEK_REPLACED, or both
+    """FC-34: 400 seeks, two a player at the same moment under different names: of each two one is told SEEK_REPLACED, or both
     are told of the one match; nobody is both seats."""
     players = [open_house.player(f"p{n}") for n in range(200)]
     outcomes = await asyncio.gather(
@@ -65,7 +65,7 @@ async def cancelled_in_the_end(player: Player) -> str | None:
 
 
 async def test_fc_36_a_thousand_cancels_race_with_the_pairing(open_house: House) -> None:
-    """Each seek is cancelled after 0 to 50 ms while others arrive: OK and never a match, or the match by name."""
+    """FC-36: each seek is cancelled after 0 to 50 ms while others arrive: OK and never a match, or the match by name."""
     chance = random.Random(36)
     told: Counter[str] = Counter()
 
@@ -112,7 +112,7 @@ async def created_elsewhere(pool: asyncpg.Pool[asyncpg.Record], north: str, sout
 
 
 async def test_fc_38_seeks_race_with_created_matches(open_house: House) -> None:
-    """1000 players seek while half of them are called to created matches, by twos and at random moments: each ends in
+    """FC-38: 1000 players seek while half of them are called to created matches, by twos and at random moments: each ends in
     exactly one match, and is told of that one."""
     chance = random.Random(38)
     ids = [f"player-p{number}" for number in range(1000)]
@@ -212,7 +212,7 @@ async def test_a_silent_client_leaves_the_queue(house: House) -> None:
 
 
 async def test_fc_42_two_who_wait_are_paired_in_the_wave_after_they_suit(house: House) -> None:
-    """Who was looked at alone is looked at again: after a minute of it as after a second."""
+    """FC-42: who was looked at alone is looked at again: after a minute of it as after a second."""
     await house.start()
     await house.game()
     lone = house.player("lone").seek(request_id="one")

@@ -208,7 +208,7 @@ async def test_the_queue_is_bounded(house: House) -> None:
 
 
 async def test_fc_34_a_player_has_one_open_seek_and_is_never_both_seats(open_house: House) -> None:
-    """The newest seek is the one that stays; the others end with SEEK_REPLACED."""
+    """FC-34: the newest seek is the one that stays; the others end with SEEK_REPLACED."""
     for turn in range(20):
         ann = open_house.player(f"ann{turn}")
         seeks = [ann.seek() for _ in range(3)]
@@ -228,6 +228,7 @@ async def test_fc_34_a_player_has_one_open_seek_and_is_never_both_seats(open_hou
 
 
 async def test_fc_36_a_cancelled_seek_is_never_matched(open_house: House) -> None:
+    """FC-36: OK and never a match, or the match by name."""
     chance = random.Random(36)
     cancelled = matched = 0
     for turn in range(60):
@@ -268,6 +269,7 @@ async def test_fc_36_a_cancelled_seek_is_never_matched(open_house: House) -> Non
 
 
 async def test_fc_38_a_running_match_is_the_answer_to_a_seek(open_house: House) -> None:
+    """FC-38: at once, and nobody is queued for it."""
     ann, ben, carl = (open_house.player(name) for name in ("ann", "ben", "carl"))
     match, _ = await asyncio.gather(ann.seek().matched(), ben.seek().matched())
     carls = carl.seek()
@@ -286,7 +288,7 @@ async def test_fc_38_a_running_match_is_the_answer_to_a_seek(open_house: House) 
 async def test_fc_38_a_match_that_was_made_elsewhere_is_the_answer_to_a_waiting_seek(
     open_house: House,
 ) -> None:
-    """A player who waits and is seated by CreateMatch is not matched again: she is told about that match."""
+    """FC-38: a player who waits and is seated by CreateMatch is not matched again: she is told about that match."""
     ann, ben = open_house.player("ann"), open_house.player("ben")
     anns = ann.seek()
     await anns.is_waiting()
@@ -316,7 +318,7 @@ async def seat_elsewhere(house: House, match_id: str, player_id: str) -> None:
 
 
 async def test_fc_38_racing_seeks_leave_nobody_in_two_matches(open_house: House) -> None:
-    """Twenty players on two devices each, in random order, some closing their streams at random."""
+    """FC-38: twenty players on two devices each, in random order, some closing their streams at random."""
     chance = random.Random(38)
     players = [open_house.player(f"p{n}") for n in range(20)]
 
