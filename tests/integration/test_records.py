@@ -17,7 +17,7 @@ from client.bots import greedy
 from client.bots.player import play as sit
 from client.errors import from_rpc
 from client.session import RATED
-from engine.command import Bid, Decline, Resign
+from engine.command import Bid, Decline, Resign, Start
 from engine.event import TurnTimed
 from engine.playback import play_back
 from engine.record import read_record
@@ -246,16 +246,20 @@ async def test_an_unrated_record_is_for_those_who_played_it(shared: Stack) -> No
 
 
 async def test_the_commitment_told_in_time_is_the_one_of_the_record(shared: Stack, tmp_path: Path) -> None:
-    """What was published when the round was dealt binds the service: a record with one tile exchanged is caught."""
-    table = await Table.create(shared)
-    told = (await table.view(SOUTH)).commitment
+    """What was published before the first press binds the service: a record with one tile exchanged is caught."""
+    table = await Table.create(shared, start=False)
+    told = (await table.view(SOUTH)).next_commitment
+    await table.do(Start(NORTH, b"\x07"))
+    await table.do(Start(SOUTH))
+    assert (await table.view(SOUTH)).commitment == told
     await table.do(Resign(NORTH))
     lines = [json.loads(line) for line in (await record(shared, table.match_id)).splitlines()]
     (dealt,) = [line for line in lines if line["type"] == "deal"]
     assert dealt["commitment"] == told
+    assert dealt["contributions"] == {"north": "07", "south": ""}
     dealt["boneyard"][0], dealt["boneyard"][1] = dealt["boneyard"][1], dealt["boneyard"][0]
     file = tmp_path / "changed.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     status, output = await engine("verify", str(file))
     assert status == 1
-    assert "committed" in output
+    assert "the deal is not the one that was drawn from seed and contributions" in output

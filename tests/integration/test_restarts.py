@@ -16,7 +16,9 @@ from client.errors import CallError, from_rpc
 from client.match import News
 from client.session import CASUAL
 from engine.command import Resign, Start
+from engine.event import RoundDealt
 from engine.seats import NORTH, SEATS, SOUTH, BySeat
+from engine.shuffle import drawn
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.tables import deal, play
 from tests.integration.conftest import Behind
@@ -381,12 +383,19 @@ async def test_a_seek_survives_the_restart_of_matchmaking(own: Stack) -> None:
 
 
 async def test_half_a_start_and_a_lone_continue_survive_a_crash(own: Stack) -> None:
-    """What one seat has pressed stays pressed; no tile is dealt by the restart."""
+    """What one seat has pressed stays pressed; no tile is dealt by the restart. The deal is drawn from the seed that was
+    announced before the first crash, and from what both have added, one on each side of a crash."""
     table = await Table.create(own, start=False)
+    announced = (await table.view(SOUTH)).next_commitment
     for seat in SEATS:
-        await table.do(Start(seat))
+        await table.do(Start(seat, f"what {seat} adds".encode()))
         own.processes["game"].kill()
         await own.start("game")
         view = await table.view(seat)
         assert (view.round == 1) is (seat is SOUTH)
+    dealt = next(event for event in await own.events(table.match_id) if isinstance(event, RoundDealt))
+    assert view.commitment == dealt.commitment == announced
+    assert dealt.contributions == BySeat(b"what north adds", b"what south adds")
+    assert dealt.deal == drawn(table.match_id, 1, dealt.salt, dealt.contributions)
+    assert view.next_commitment == dealt.next_commitment
     await table.do(Resign(NORTH))
