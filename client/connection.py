@@ -26,6 +26,9 @@ PATIENCE_SECONDS: Final = 30.0
 ATTEMPT_SECONDS: Final = 10.0
 """How long one attempt may take: a network that swallows everything must not hold a call for ever."""
 _REDIRECTS_MAX: Final = 5
+_RENEWAL_SECONDS: Final = 5.0
+# The last one also for a token whose key has gone.
+_TOKEN_ENDED: Final = frozenset({"TOKEN_EXPIRED", "TOKEN_REVOKED", "TOKEN_INVALID"})
 _GRACE_SECONDS: Final = 20.0
 
 _OPTIONS: Final[list[tuple[str, Any]]] = [
@@ -122,6 +125,10 @@ class Addresses:
             self._place = (self._place + 1) % len(self._all)
 
 
+def _metadata(token: str | None) -> Metadata:
+    return () if token is None else (("authorization", f"Bearer {token}"),)
+
+
 class Connections:
     """All the addresses one player talks to, with the player's token."""
 
@@ -131,13 +138,32 @@ class Connections:
         credentials: grpc.ChannelCredentials | None = None,
         *,
         patience_seconds: float = PATIENCE_SECONDS,
+        new_token: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
-        self.metadata: Metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        """`new_token` is asked for another token when the one that is used counts no more."""
+        self.metadata: Metadata = _metadata(token)
+        self._new_token = new_token
+        self._renewing = asyncio.Lock()
+        self._renewed_at = -_RENEWAL_SECONDS
         self.patience_seconds = patience_seconds
         """How long a call is repeated before UnreachableError."""
         self._credentials = credentials
         self._services: dict[str, Service] = {}
         self._closing: set[asyncio.Task[None]] = set()
+
+    async def renewed(self, error: CallError, used: Metadata) -> bool:
+        """Whether there is another token than in `used`, with which a call failed so. Raises what asking for one does."""
+        if self._new_token is None or error.reason not in _TOKEN_ENDED:
+            return False
+        async with self._renewing:
+            # One of those who failed has asked; a token that is no good at once is not asked for without end.
+            if self.metadata != used:
+                return True
+            if time.monotonic() - self._renewed_at < _RENEWAL_SECONDS:
+                return False
+            self.metadata = _metadata(await self._new_token())
+            self._renewed_at = time.monotonic()
+            return self.metadata != used
 
     def at(self, address: str) -> Service:
         """The service at `host:port`; connects when it is first used."""
@@ -210,13 +236,15 @@ class Connections:
         method: Callable[[Service], grpc.aio.UnaryUnaryMultiCallable[Any, T]],
         request: Any,
     ) -> T:
-        service = self.at(address)
+        service, metadata = self.at(address), self.metadata
         try:
-            return await method(service)(request, metadata=self.metadata, timeout=ATTEMPT_SECONDS)
+            return await method(service)(request, metadata=metadata, timeout=ATTEMPT_SECONDS)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 self.renew(address, service)
-            raise
+            if not await self.renewed(from_rpc(error), metadata):
+                raise
+        return await method(service)(request, metadata=self.metadata, timeout=ATTEMPT_SECONDS)
 
     async def close(self) -> None:
         """Close every channel; streams on them end."""

@@ -241,11 +241,13 @@ class MatchStream:
             asked: float | None = None
             led = False
             problem: Exception = _BrokenError("the stream ended before the match")
+            metadata = self._connections.metadata
             try:
                 led = await self._attachment(backoff)
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc(error)
-                if not (self._over or failure.retryable or self._moved(failure)):
+                led = await self._connections.renewed(failure, metadata)
+                if not (self._over or failure.retryable or led or self._moved(failure)):
                     raise failure from None
                 asked, problem = failure.retry_after_seconds, failure
             except (_BrokenError, TimeoutError) as error:

@@ -21,7 +21,7 @@ from spectacularbid.match.v1 import match_service_pb2
 from spectacularbid.matchmaking.v1 import matchmaking_service_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
     from types import TracebackType
 
     from client.table import TableState
@@ -102,14 +102,19 @@ class Client:
         game_address: str | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
+        renew: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """`matchmaking_address` is `host:port`, or several with commas between: a leader and its standbys, of which the
         one that leads is found. `game_address` is where any game process answers; by default the same as matchmaking,
-        as behind one front door. `credentials` for TLS. `patience_seconds` is how long a call is repeated.
+        as behind one front door. `credentials` for TLS. `patience_seconds` is how long a call is repeated. `renew` makes
+        another token when the present one has expired, was revoked, or its key has gone: calls and streams go on with it.
+        Without it they end with TOKEN_EXPIRED, TOKEN_REVOKED or TOKEN_INVALID.
         """
         self._matchmaking = Addresses(matchmaking_address)
         self.game_address = game_address or self._matchmaking.current
-        self._connections = Connections(token, credentials, patience_seconds=patience_seconds)
+        self._connections = Connections(
+            token, credentials, patience_seconds=patience_seconds, new_token=renew
+        )
 
     @property
     def address(self) -> str:
@@ -187,7 +192,8 @@ class Client:
         while True:
             address = self._matchmaking.current
             service = self._connections.at(address)
-            call = service.matchmaking.Seek(request, metadata=self._connections.metadata)
+            metadata = self._connections.metadata
+            call = service.matchmaking.Seek(request, metadata=metadata)
             try:
                 while True:
                     async with asyncio.timeout(_SEEK_SILENCE_SECONDS):
@@ -203,6 +209,8 @@ class Client:
                 pause = backoff.next_seconds()
             except grpc.aio.AioRpcError as problem:
                 error = from_rpc(problem)
+                if await self._connections.renewed(error, metadata):
+                    continue
                 if not error.retryable or error.reason in _NOT_WAITED_FOR:
                     raise error from None
                 self._matchmaking.failed(address)

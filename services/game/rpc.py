@@ -18,6 +18,7 @@ from engine.match import Cause, Outcome
 from engine.record import record_lines
 from engine.refusal import Refusal
 from engine.seats import Seat
+from services.common import tenures
 from services.common.auth import Identity, caller
 from services.common.errors import ServiceError, SlowReaderError, limit_reached, malformed, try_again
 from services.common.guard import Context
@@ -361,7 +362,9 @@ class _Stream:
     def end(self) -> None:
         """Broken, unless the match, or this process's part in it, is over."""
         if self._follower is not None and self._place is not None:
-            broken, running = not self._follower.finished, self._follower.running
+            # Nor whose token counts no more: that stream was ended by this process too.
+            broken = not (self._follower.finished or tenures.is_over())
+            running = self._follower.running
             self._mass_loss.ended(self._place, broken=broken, running=running)
 
 

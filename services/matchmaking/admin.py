@@ -105,6 +105,11 @@ class OperationsRpc(OperationsServiceServicer):
     ) -> results_pb2.RecomputeLadderResponse:
         return await self._results.recompute(request, caller().player_id)
 
+    async def RevokeTokens(
+        self, request: pb.RevokeTokensRequest, _context: Context
+    ) -> pb.RevokeTokensResponse:
+        return await self._results.revoke_tokens(request, caller().player_id)
+
     def _states(self, pools: Iterable[PoolName]) -> list[pb.PoolState]:
         return [
             wire.state_to_pb(

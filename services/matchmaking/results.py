@@ -9,12 +9,15 @@ from services.common.errors import ServiceError, malformed, try_again
 from services.common.logs import get_logger
 from services.matchmaking.drains import never_was
 from services.matchmaking.lobby import Lobby
-from services.storage import annulments, declarations, ladderaudit, resultacts
+from services.storage import annulments, declarations, ladderaudit, resultacts, revocations
 from services.storage.declarations import TooEarlyError, UnknownGameProcessError, UnknownMatchError
 from services.storage.pool import Pool
+from services.storage.revocations import OtherRevocationError
 from services.storage.rulings import RefusedError
+from services.wire import identity as identity_wire
 from services.wire import results as wire
 from services.wire.clock_messages import Policy
+from spectacularbid.internal.operations.v1 import operations_service_pb2 as operations_pb
 from spectacularbid.internal.operations.v1 import results_pb2 as pb
 
 
@@ -104,6 +107,20 @@ class Results:
     def _check_leads(self) -> None:
         if not self._lobby.is_open:
             raise try_again("this process does not lead; try again", 0.5)
+
+    async def revoke_tokens(
+        self, request: operations_pb.RevokeTokensRequest, author: str
+    ) -> operations_pb.RevokeTokensResponse:
+        """Tokens of a player."""
+        self._check_leads()
+        new = identity_wire.revocation_from_pb(request, author)
+        try:
+            async with self._pool.acquire() as connection:
+                revoked = await revocations.revoke(connection, new)
+        except OtherRevocationError:
+            raise malformed("revocation_id: was used for another player") from None
+        _log("revoke-tokens", author, new.reason, new.player_id)
+        return identity_wire.revoked_to_pb(revoked)
 
 
 def _refused(why: Exception) -> ServiceError:

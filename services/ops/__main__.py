@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from services.ops import game, incident, match, matchmaking, rating
+from services.ops import game, incident, match, matchmaking, player, rating
 from services.ops.audit import acts
 from services.ops.check import check
 from services.ops.collusion import collusion
@@ -25,6 +25,7 @@ app.add_typer(match.app, name="match")
 app.add_typer(rating.app, name="rating")
 app.add_typer(matchmaking.app, name="matchmaking")
 app.add_typer(game.app, name="game")
+app.add_typer(player.app, name="player")
 app.command("status")(status)
 app.command("incidents")(incidents)
 app.command("acts")(acts)

@@ -16,9 +16,9 @@ class OperatorAct:
     author: str
     action: str
     """`pool pause`, `pool announce`, `game drain`, `incident declare`, `incident close`, `match void`, `rating hold`,
-    `rating annul`, `rating recompute` and so on."""
+    `rating annul`, `rating recompute`, `player revoke-tokens` and so on."""
     subject: str
-    """What it was about: a pool, a game process, an incident, matches, or nothing."""
+    """What it was about: a pool, a game process, an incident, matches, a player, or nothing."""
     reason: str
     via: str
     """`operations`: through matchmaking, by token. `database`: straight in it, by an author as given; so was everything
@@ -38,6 +38,9 @@ async def list_acts(connection: Connection, since: datetime | None, limit: int) 
             union all
             (select at, author, 'game ' || action, engine_id, reason, 'operations', ''
              from process_order where $1::timestamptz is null or at >= $1 order by at desc limit $2)
+            union all
+            (select at, author, 'player revoke-tokens', player_id, reason, via, coalesce(database_user, '')
+             from token_revocation where $1::timestamptz is null or at >= $1 order by at desc limit $2)
             union all
             (select k.at, k.author, 'rating ' || k.action,
                     coalesce(

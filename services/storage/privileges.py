@@ -86,6 +86,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "seek": {"matchmaking": "S I U D", "reader": "S", "operator": "S"},
     "seek_memory": {"matchmaking": "S I U D"},
+    "token_revocation": {"game": "S", "matchmaking": "S I", "reader": "S", "operator": "S I"},
 }
 """By table and role: S reads, I adds, U changes, D removes rows; in brackets the only columns. A role that is not named
 has nothing there."""
