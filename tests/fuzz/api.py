@@ -20,6 +20,8 @@ from typing import Final
 
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
+from tests.fuzz.apiafter import Before
+from tests.fuzz.apiqueue import seekers
 from tests.fuzz.apitable import table
 from tests.fuzz.apivisits import Visits
 from tests.fuzz.apiworld import World
@@ -27,6 +29,10 @@ from tests.stack import Stack, stack
 
 TABLES: Final = 6
 """Matches at once."""
+QUEUES: Final = 2
+"""Crowds of seekers at once."""
+ENOUGH: Final = 10
+"""After so many findings, or more, nothing new begins."""
 VISITORS: Final = 3
 """People who call everything else."""
 
@@ -60,10 +66,7 @@ class Summary:
 async def tables(world: World, until: float, seed: str) -> None:
     """One created match after the other."""
     rng = random.Random(seed)
-    while time.monotonic() < until and not world.findings:
-        if world.tables:
-            await table(world, world.tables.popleft(), rng)
-            continue
+    while time.monotonic() < until and len(world.findings) < ENOUGH:
         device = rng.random() < 0.2
         players = await world.players(1 if device else 2)
         ledger = await world.create(rng, players[0], None if device else players[1])
@@ -71,10 +74,17 @@ async def tables(world: World, until: float, seed: str) -> None:
             await table(world, ledger, rng)
 
 
+async def queues(world: World, until: float, seed: str) -> None:
+    """One crowd of seekers after the other."""
+    rng = random.Random(seed)
+    while time.monotonic() < until and len(world.findings) < ENOUGH:
+        await seekers(world, rng)
+
+
 async def visits(world: World, until: float, seed: str) -> None:
     """One call after the other by people who have no business here."""
     rng = random.Random(seed)
-    while time.monotonic() < until and not world.findings:
+    while time.monotonic() < until and len(world.findings) < ENOUGH:
         visitor = Visits(world, random.Random(rng.random()))
         for _ in range(rng.randrange(1, 60)):
             await visitor.one()
@@ -83,12 +93,16 @@ async def visits(world: World, until: float, seed: str) -> None:
 async def run(made: Stack, seconds: float, seed: int) -> Summary:
     """Fuzzes a running stack for so long; the matches that are open by then are still ended and judged."""
     began = time.monotonic()
-    world = World.on(made, seed)
+    world, before = World.on(made, seed), await Before.of(made)
     async with asyncio.TaskGroup() as group:
         for number in range(TABLES):
             group.create_task(tables(world, began + seconds, f"{seed}/table/{number}"))
+        for number in range(QUEUES):
+            group.create_task(queues(world, began + seconds, f"{seed}/queue/{number}"))
         for number in range(VISITORS):
             group.create_task(visits(world, began + seconds, f"{seed}/visitor/{number}"))
+    for fault in await before.faults(world.salts, world.caller.calls):
+        world.find(fault)
     return Summary(
         seed,
         time.monotonic() - began,

@@ -59,14 +59,11 @@ class Ledger:
     """One match."""
 
     def __init__(
-        self, match_id: str, north: str, south: str, created_at: int, deals: Sequence[Deal] = ()
+        self, match_id: str, north: str, south: str, deals: Sequence[Deal] = (), *, rated: bool = False
     ) -> None:
         self.match_id = match_id
         self.players = {NORTH: north, SOUTH: south}
-        self.created_at = created_at
-        """When the call that made it was sent."""
-        self.told_at = 0
-        """When somebody was told of it."""
+        self.rated = rated
         self.deals = deals
         self.known = 0
         """The highest sequence number that anybody has heard of."""
@@ -167,7 +164,7 @@ def judged(ledger: Ledger, course: Course) -> list[str]:
         found += [f"{listened.player_id} was told: {fault}" for fault in viewer.faults(listened)]
     found += truth.secrets(b"\0".join(ledger.raw))
     for record in ledger.records:
-        found += _misrecorded(ledger, course, record)
+        found += _misrecorded(course, record, rated=ledger.rated)
     return found
 
 
@@ -205,7 +202,7 @@ def _unanswered_for(ledger: Ledger, course: Course) -> list[str]:
     ]
 
 
-def _misrecorded(ledger: Ledger, course: Course, look: Look) -> list[str]:
+def _misrecorded(course: Course, look: Look, *, rated: bool) -> list[str]:
     """What a call for the record of an unrated or rated match should have said."""
     if look.said in GONE or look.said in BUSY:
         return []
@@ -214,7 +211,7 @@ def _misrecorded(ledger: Ledger, course: Course, look: Look) -> list[str]:
     if None in outcomes:
         right.add("MATCH_LIVE")
     if any(outcome is not None for outcome in outcomes):
-        right |= {"OK"} if course.seats_of(look.player_id) else {"OK", "RECORD_PRIVATE"}
+        right.add("OK" if rated or course.seats_of(look.player_id) else "RECORD_PRIVATE")
     if look.said not in right:
         return [f"{look.player_id} got {look.said} for the record, not one of {sorted(right)}"]
     if look.said != "OK":

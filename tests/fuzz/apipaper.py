@@ -42,7 +42,7 @@ class Paper:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.ledger = Ledger(MATCH_ID, "north", "south", 0)
+        self.ledger = Ledger(MATCH_ID, "north", "south")
         self.start = self.state = Match.start(delay_ns=10 * SECOND)
         self.entries: list[Entry] = []
         self.events: list[Event] = []

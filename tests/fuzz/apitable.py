@@ -90,7 +90,7 @@ class Line:
             return
         exchange = mine[0]
         self._waiting.remove(exchange)
-        exchange.others = [each.sent.request for each in mine[1:]]
+        exchange.others += [each.sent.request for each in mine[1:]]
         for each in mine[1:]:
             # Which of them it was is not known: the others may be answered by what was meant for the first.
             each.others.append(exchange.sent.request)
@@ -113,14 +113,8 @@ class Line:
                 grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, await self._call.details())
             )
             return
-        told = [message for _, message in self.listened.messages]
-        if not any(
-            message.HasField("reconnect")
-            or message.snapshot.table.HasField("outcome")
-            or any(event.HasField("match_ended") for event in message.events)
-            for message in told
-        ):
-            self.world.find("a stream ended before its match", self.ledger.calls)
+        if not any(message.HasField("reconnect") for _, message in self.listened.messages):
+            self.listened.ended_at = self.world.caller.tick()
 
     def _failed(self, error: grpc.aio.AioRpcError) -> None:
         failure = from_rpc(error)

@@ -32,6 +32,8 @@ class Listened:
     """The highest sequence number that anybody had heard of when it was sent."""
     messages: list[tuple[int, pb.WatchResponse]] = field(default_factory=list)
     """With the moment at which each came."""
+    ended_at: int = 0
+    """When the service ended it; 0 for one that was cut."""
 
 
 def seen(state: Match, viewer: Seat | None, *, device: bool) -> dict[str, Any]:
@@ -149,6 +151,11 @@ class Viewer:
         if newest > len(self.course.events):
             return [f"event {newest}, and there are {len(self.course.events)}"]
         found = self.truth.leaks_on_device(messages) if self.device else self.truth.leaks(messages, self.seat)
+        if (
+            listened.ended_at
+            and self.course.stages[self.course.window(0, listened.ended_at)[-1]].state.outcome is None
+        ):
+            found.append("the end of the stream, before that of the match")
         sequence, table = listened.resume_after, None
         for number, (at, message) in enumerate(listened.messages):
             begins = number == 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from engine.deal import Deal
@@ -51,8 +50,8 @@ class World:
     findings: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     """Players that the services know."""
-    tables: deque[Ledger] = field(default_factory=deque)
-    """Matches of matchmaking that wait for somebody to play them."""
+    _claimed: set[str] = field(default_factory=set)
+    """Matches of matchmaking that somebody plays or has played."""
 
     @classmethod
     def on(cls, made: Stack, seed: int) -> World:
@@ -90,7 +89,8 @@ class World:
         """One call; whatever no answer may be is found here."""
         heard = await self.caller.once(METHODS[name], sent, guise.metadata, home=home, most=most)
         for fault in unfit(heard):
-            self.find(f"{name} of {sent[:200]!r} by {guise}: {fault}")
+            who = guise.name if isinstance(guise, Guise) else guise.player_id
+            self.find(f"{name} of {sent[:200]!r} by {who}: {fault}")
         return heard
 
     async def submit(
@@ -156,13 +156,16 @@ class World:
         created = heard.messages[0]
         assert isinstance(created, pb.CreateMatchResponse)
         other = north if south is None else south
-        return self.open(created.match_id, north.player_id, other.player_id, heard, deals)
+        ledger = Ledger(created.match_id, north.player_id, other.player_id, deals)
+        self.ledgers[ledger.match_id] = ledger
+        return ledger
 
-    def open(self, match_id: str, north: str, south: str, heard: Heard, deals: Sequence[Deal] = ()) -> Ledger:
-        """A match has become known."""
-        if match_id not in self.ledgers:
-            self.ledgers[match_id] = Ledger(match_id, north, south, heard.sent_at, deals)
-            self.ledgers[match_id].told_at = heard.answered_at
+    def claim(self, match_id: str, north: str, south: str, *, rated: bool) -> Ledger | None:
+        """A match of matchmaking that is to be played; None when others do so already."""
+        if match_id in self._claimed:
+            return None
+        self._claimed.add(match_id)
+        self.ledgers[match_id] = Ledger(match_id, north, south, rated=rated)
         return self.ledgers[match_id]
 
     async def finish(self, ledger: Ledger) -> None:
@@ -194,10 +197,3 @@ class World:
         self.judged += 1
         self.salts += course.secret
         self.outcomes["none" if outcome is None else outcome.cause.value] += 1
-
-
-def status_of(call: Any) -> grpc.StatusCode:
-    """The status of a call of which the end was read."""
-    code = call.code()
-    assert isinstance(code, grpc.StatusCode)
-    return code
