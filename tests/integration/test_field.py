@@ -13,7 +13,10 @@ import pytest
 from client.errors import CallError, from_rpc
 from engine.seats import NORTH, SEATS
 from spectacularbid.match.v1 import match_service_pb2 as pb
+from tests.bench.costs import resident_megabytes
+from tests.drains import samples
 from tests.engine.tables import play
+from tests.growth import open_and_cancel, reset_links
 from tests.integration.timing import FORCED
 from tests.seats import Table, Watching, eventually, new_id, scripted
 from tests.stack import Stack
@@ -24,6 +27,10 @@ TABLES: Final = 25
 STREAMS_EACH: Final = 4
 """Of each player: 200 in all."""
 SERVICES: Final = ("game", "matchmaking")
+DROPPED, RESETS = 300, 60
+"""Streams and links in a round."""
+KEPT_KB: Final = 4.0
+"""Less than a stream and its call are: one that is open holds some 20 KB."""
 
 
 async def answered(table: Table, request: pb.SubmitRequest) -> pb.Applied | None:
@@ -125,3 +132,38 @@ async def test_fc_82_a_database_that_takes_no_writes_is_left_and_found_again(own
     await eventually(lambda: all_are(True))
     assert (await stubs.CreateMatch(request, metadata=player.metadata)).match_id
     await own.pool.expire_connections()
+
+
+async def test_fc_77_streams_and_links_that_were_dropped_leave_nothing(shared: Stack) -> None:
+    """FC-77, in small: rounds of streams that are opened and cancelled, and of links that are reset. What the processes
+    have grown by in the later rounds is a fraction of what each stream and link would need to be kept. `make long` has
+    the 5,000 streams and 1,000 links that the case asks for."""
+    table = await Table.create(shared)
+    spectators = [shared.spectator() for _ in range(DROPPED // 10)]
+
+    async def round_of_both() -> dict[str, float]:
+        await open_and_cancel(shared, table.match_id, spectators, DROPPED)
+        await reset_links(shared, RESETS)
+        await eventually(lambda: no_streams(shared, watching))
+        return {name: resident_megabytes(shared.processes[name].pid) for name in ("game", "clock")}
+
+    watching = await streams(shared)
+    first, _, last = [await round_of_both() for _ in range(3)]
+    grown = {name: (last[name] - first[name]) * 1024 for name in first}
+    print(grown)
+    assert grown["game"] < 2 * DROPPED * KEPT_KB
+    assert grown["clock"] < 2 * RESETS * KEPT_KB
+
+
+async def streams(made: Stack) -> float:
+    """Watch streams that are open on the game process."""
+    return sum(
+        value
+        for name, labels, value in await samples(made, "game")
+        if name == "spectacular_bid_streams" and labels["grpc_method"] == "Watch"
+    )
+
+
+async def no_streams(made: Stack, before: float) -> bool:
+    """Whether there are no more than before."""
+    return await streams(made) <= before
