@@ -101,7 +101,7 @@ async def run(made: Stack, seconds: float, seed: int) -> Summary:
             group.create_task(queues(world, began + seconds, f"{seed}/queue/{number}"))
         for number in range(VISITORS):
             group.create_task(visits(world, began + seconds, f"{seed}/visitor/{number}"))
-    for fault in await before.faults(world.salts, world.caller.calls):
+    for fault in await before.faults(world.salts, 2 * world.judged):
         world.find(fault)
     return Summary(
         seed,

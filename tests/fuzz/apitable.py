@@ -406,7 +406,8 @@ async def table(world: World, ledger: Ledger, rng: random.Random) -> None:
     at += rng.choices(at, k=rng.randrange(3))
     at += [world.made.spectator() for _ in range(rng.randrange(3))]
     guests = [Guest(world, ledger, player, random.Random(rng.random())) for player in at]
-    await asyncio.gather(*(guest.run(rng.randrange(20, 200)) for guest in guests))
+    actions = rng.choice((20, 60, 100, 300))
+    await asyncio.gather(*(guest.run(actions) for guest in guests))
     await world.finish(ledger)
     await asyncio.gather(*(guest.leave() for guest in guests))
     for guest in guests:
