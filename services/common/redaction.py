@@ -2,14 +2,14 @@
 
 Two nets. By type: only plain values are written, everything else is named by its type alone, so no tile, hand, deal or
 message prints itself. By shape: what looks like a tile, a token or a secret is taken out of the finished line, so it does
-not matter whether it came as a value or in the text of an exception.
+not matter whether it came as a value or in the text of an exception. However long the text, its time is that of its length.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any, Final
@@ -44,11 +44,20 @@ _CONTAINERS: Final = (dict, list, tuple)
 _SAFE: Final = (UUID, datetime, date, PurePath)
 
 # A piece of text without which a shape cannot be in a line, and the shape. Looking for the piece is cheap, and in nearly
-# every line there is none. Lines are JSON already: a line break is written as two characters.
-_SHAPES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
-    ("eyJ", re.compile(r"eyJ[\w-]{4,}\.[\w.-]*"), "[token]"),
-    ("earer", re.compile(r"\b([Bb])earer\s+(?!\[)[^\s\"'\\,)]+"), r"\1earer [token]"),
-    ("://", re.compile(r"://([^\s:/@\"']*):[^\s\"'@]+@"), r"://\1:[password]@"),
+# every line there is none. A shape takes what it has looked at even where that is no secret, and then puts it back: else
+# it would look again from each of its beginnings.
+_SHAPES: Final[tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (
+        "eyJ",
+        re.compile(r"eyJ[\w-]{4,}(\.[\w.-]*)?"),
+        lambda found: found[0] if found[1] is None else "[token]",
+    ),
+    ("earer", re.compile(r"([Bb])earer\s+(?!\[)[^\s\"'\\,)]+"), r"\1earer [token]"),
+    (
+        "://",
+        re.compile(r"://([^\s:/@\"']*):[^\s\"'@]+(@?)"),
+        lambda found: f"://{found[1]}:[password]@" if found[2] else found[0],
+    ),
     (
         "assword",
         re.compile(r"([Pp]assword(?:\\?[\"'])?\s*[=:]\s*\\?[\"'])(?!\[hidden)[^\"'\\]+"),
@@ -57,10 +66,15 @@ _SHAPES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("assword", re.compile(r"([Pp]assword\s*[=:]\s*)(?![\\\"'\[\s])[^\s\"',)\\]+"), r"\1[hidden]"),
     ("|", re.compile(r"(?<![\w|])[0-6]\|[0-6](?![\w|])"), "[tile]"),
     ("high", re.compile(r"(\blow\b\W{1,6})\d(\W{0,4}n?\W{0,16}high\b\W{1,6})\d"), r"\1null\2null"),
-    ("salt", re.compile(r"(salt\W{1,6})(?:b\\?['\"].*?['\"]|[0-9a-f]{16,})"), r"\1[hidden]"),
+    (
+        "salt",
+        re.compile(r"(salt\W{1,6})(?:b(\\*['\"])(?:(?!\2)(?:\\.|.))*(?:\2)?|[0-9a-f]{16,})", re.DOTALL),
+        r"\1[hidden]",
+    ),
 )
 # Salts and hashes of deals, as they are stored. Names and traces have 32 digits.
 _DIGEST: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f]{64}")
 
 _secrets: set[str] = set()
 
@@ -68,10 +82,19 @@ _secrets: set[str] = set()
 def hide(secrets: Iterable[str]) -> None:
     """From now on these texts are in no line of this process; of a URL, its password is not either."""
     for secret in secrets:
-        password = (urlsplit(secret).password or "") if "://" in secret else ""
+        password = _password(secret) if "://" in secret else ""
         for text in (secret, password, unquote(password)):
             if len(text) >= SECRET_LENGTH_MIN:
-                _secrets.add(json.dumps(text)[1:-1])
+                # As it is, and as it is written in JSON.
+                _secrets.update((text, json.dumps(text)[1:-1]))
+
+
+def _password(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        # No URL after all: what stands where its password would be.
+        return url.partition("://")[2].rpartition("@")[0].partition(":")[2]
 
 
 def clean(line: str) -> str:
@@ -83,6 +106,21 @@ def clean(line: str) -> str:
         if piece in line:
             line = shape.sub(instead, line)
     return _DIGEST.sub(HIDDEN, line)
+
+
+def _may_hold_secrets(line: str) -> bool:
+    pieces = (piece for piece, _, _ in _SHAPES)
+    return any(piece in line for piece in (*pieces, *_secrets)) or _HEXADECIMAL.search(line) is not None
+
+
+def _cleaned(value: Any) -> Any:
+    """A value of JSON in which every text is clean, and no object is a tile."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        halves = dict.fromkeys(("low", "high")) if {"low", "high"} <= value.keys() else {}
+        return {clean(key): _cleaned(each) for key, each in (value | halves).items()}
+    return [_cleaned(each) for each in value] if isinstance(value, list) else value
 
 
 def _unwritten(value: Any) -> Any:
@@ -122,6 +160,9 @@ def render(_logger: object, _level: str, line: Mapping[str, Any]) -> str:
     """The last processor of structlog: one JSON object that can be shown to anybody. Never raises."""
     try:
         text = _ENCODER.encode(_without_hidden(line))
+        # Few lines hold anything like a secret. They are cleaned text by text: in the line itself, what is escaped hides
+        # what stands beside it (the tile of `\n6|6` follows a letter), and a shape could run past the end of its text.
+        return _ENCODER.encode(_cleaned(json.loads(text))) if _may_hold_secrets(text) else text
     except (TypeError, ValueError, RecursionError):
-        text = json.dumps({key: str(line.get(key)) for key in ("event", "at", "level")} | {"unwritten": True})
-    return clean(text)
+        kept = {key: clean(str(line.get(key))) for key in ("event", "at", "level")}
+        return json.dumps(kept | {"unwritten": True})

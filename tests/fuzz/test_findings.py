@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from client.errors import from_refused, from_rpc
 from client.positions import read
 from client.printable import printable
 from engine.eventjson import event_from_json
+from services.common import redaction
 from services.common.errors import ServiceError
 from services.wire import clock, clock_news, results
 from services.wire.clock import MalformedClockMessageError
@@ -120,6 +122,37 @@ def test_a_deal_that_is_refused_is_no_round() -> None:
     study = read(b"\n".join([*lines[: deal + 1], *[lines[deal]] * 5]))
     assert len(study.rounds) == 1
     assert len(study.positions) == deal + 6
+
+
+LINES = {
+    "a tile at the beginning of a line": "a\n6|6\n1|2",
+    "a digest at the beginning of a line": "a\n" + "f" * 64,
+    "a word before a token": "a\nBearer abc",
+    "half of what is escaped as a token": "a\x8eyJhbGci.q.def",
+    "a salt without an end": "salt: b'abc",
+    "a password without an end": "password=",
+    "a quotation mark in a salt": """salt=b'a"b|6|6'""",
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_a_line_of_a_log_hides_what_is_escaped_and_stays_json(what: str) -> None:
+    """The shapes of secrets were looked for in the finished line: a line break before one hid it from that, and what was
+    put in its place could run past the end of a text."""
+    line = json.loads(redaction.render(None, "info", {"event": "x", "text": LINES[what], "after": "y"}))
+    assert line["after"] == "y"
+    assert not re.search(r"[0-6]\|[0-6]|f{64}|Bearer [a-z]|eyJhb|abc", line["text"]), line
+
+
+def test_hiding_what_is_no_url_is_no_error() -> None:
+    """The traceback of a malformed database URL showed its password."""
+    before = set(redaction._secrets)
+    try:
+        redaction.hide(["postgresql://u:correct-horse-battery@[x/db"])
+        assert "horse" not in redaction.clean("it is correct-horse-battery")
+    finally:
+        redaction._secrets.clear()
+        redaction._secrets.update(before)
 
 
 def test_ids_are_counted_before_they_are_read() -> None:
