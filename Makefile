@@ -73,7 +73,7 @@ fuzz: setup ## fuzz every parser and the API for MINUTES (10): coverage-guided w
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement requirements-fuzz.txt
 	@$(BIN)/python -m tests.fuzz run --minutes $(or $(MINUTES),10) $(FUZZ_ARGS)
 
-bench: setup ## measure commands a second, and how late losses on time are under load
+bench: setup ## measure commands a second, how late losses on time are under load, and what a flood costs others
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 bench-matchmaking: setup ## measure pairing beside two simple rules in virtual time, then seekers on real processes

@@ -11,6 +11,7 @@ PARTS: Final = {
     "clock": "lateness of timeouts and cost of verdicts",
     "stack": "durable commands through all services",
     "lateness": "losses on time with 10,000 clocks armed, under load",
+    "flood": "one hostile client at full speed on each rpc, while 50 honest matches are played",
 }
 
 
