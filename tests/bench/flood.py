@@ -54,7 +54,7 @@ LOOK_SECONDS: Final = 0.2
 GROWTH_MB_MAX: Final = 100.0
 """How much a process may grow while it is attacked."""
 SERVICES: Final = ("game", "matchmaking", "clock")
-PROXIES: Final = "127.0.0.0/8"
+PROXIES: Final = '["127.0.0.0/8"]'
 """Who may say from which address a call comes: everybody on this machine, which stands for the gateway."""
 
 
@@ -337,7 +337,8 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
         await asyncio.to_thread(migrate, server.url)
         async with AsyncExitStack() as exits:
             pool = await exits.enter_async_context(asyncpg.create_pool(server.url, min_size=1, max_size=4))
-            extra = {name: {"TRUSTED_PROXIES": PROXIES} for name in ("game", "matchmaking")}
+            limited = {"TRUSTED_PROXIES": PROXIES, "ADDRESS_LIMITS": "true"}
+            extra = dict.fromkeys(("game", "matchmaking"), limited)
             made = Stack(Path(folder), server.url, exits, extra=extra, _pool=pool)
             await made.start("clock", "matchmaking", "game")
             bench = Bench(made, Path(folder), options, console)
