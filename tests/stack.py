@@ -118,6 +118,8 @@ class Stack:
             "DRAIN_GRACE_SECONDS": "5",
             # Everybody who plays here has the address of this machine.
             "ADDRESS_LIMITS": "false",
+            # Everybody who plays here has the address of this machine.
+            "ADDRESS_LIMITS": "false",
         }
         settings = {**common, **own, **self.extra.get(name, {})}
         if (role := name.partition("-")[0]) in ROLES:

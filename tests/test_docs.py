@@ -16,22 +16,17 @@ from pydantic_core import PydanticUndefined
 
 from client.__main__ import app
 from client.bots.account import HEADER
-from client.match import HEARTBEAT_SECONDS_MAX
 from engine.refusal import Refusal
-from engine.rules.book import TAG_LENGTH_MAX
 from services.canary.settings import CanarySettings
 from services.clock.settings import ClockSettings
 from services.clock.timekeeper import MISSED_MAX, PING_NS
 from services.clock.witness import DISRUPTION_MAX_NS, DRIFT_PPM
-from services.common import auth, host
+from services.common import host
 from services.common.settings import PREFIX, CommonSettings, Settings
-from services.game import creation, inbox, pace, rpc, story
 from services.game.massloss import COOLDOWN_SECONDS, HOLD_SECONDS_MAX, LOST_MIN, WINDOW_SECONDS
 from services.game.resumption import RESUME_GRACE_SECONDS
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
-from services.storage import seeks
-from services.wire import ladder, matchmaking
 from services.wire.clock_messages import Policy, VoidReason
 from services.wire.commands import STATUS
 from spectacularbid.common.v1 import error_pb2
@@ -187,42 +182,6 @@ def _kind(method: Any) -> str:
     return " (server stream)" if method.server_streaming else ""
 
 
-def test_the_limits_are_those_of_the_code() -> None:
-    assert ladder.PAGE_SIZE == rpc.PAGE_SIZE
-    assert ladder.PAGE_SIZE_MAX == rpc.PAGE_SIZE_MAX
-    options = dict(host.SERVER_OPTIONS)
-    limits = {
-        "request message": f"{host.MESSAGE_BYTES_MAX // 1024} KiB",
-        "metadata of a call": f"{options['grpc.max_metadata_size'] // 1024} KiB",
-        "token": f"{auth.TOKEN_LENGTH_MAX} characters",
-        "calls at once on one connection": f"{options['grpc.max_concurrent_streams']}",
-        "`Watch` and `Play` streams of a player on one game process": _default(
-            GameSettings, "streams_per_player"
-        ),
-        "commands and calls of a player on one game process": f"{pace.COMMANDS_AT_ONCE:g} at once, then"
-        f" {pace.COMMANDS_PER_SECOND:g} a second; a stream, or a call that the database must answer, counts as"
-        f" {pace.DEAR_COST:g}",
-        "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
-        "open seeks": _default(MatchmakingSettings, "seeks_max"),
-        "`blocked_player_ids`": f"{matchmaking.BLOCKED_MAX}",
-        "a seek remembered after its stream was lost": f"{seeks.MEMORY.total_seconds():g} s",
-        "page": f"1 to {rpc.PAGE_SIZE_MAX}, {rpc.PAGE_SIZE} by default",
-        "events kept for resuming": f"{story.HISTORY_MAX}",
-        "`time_control.bank_ms`": f"0 to {creation.BANK_MS_MAX}",
-        "`time_control.delay_ms`": f"1 to {creation.DELAY_MS_MAX}",
-        "`start_limit_ms`, `continue_limit_ms`": f"1 to {creation.LIMIT_MS_MAX}",
-        "scripted deals": f"{creation.DEALS_MAX}",
-        "`GetRules.language`": f"a language tag of at most {TAG_LENGTH_MAX} characters",
-    }
-    said = {what: limit for what, limit, _ in table(API, "Limits")}
-    assert {what: said.get(what) for what in limits} == limits
-    prose = " ".join(text(API).split())
-    assert f"more than {story.HISTORY_MAX} events" in prose
-    assert f"quiet for {_default(GameSettings, 'heartbeat_seconds')} s" in prose
-    assert f"After {HEARTBEAT_SECONDS_MAX:g} s without" in prose
-    assert f"`Submit` waits {_default(GameSettings, 'answer_wait_seconds')} s" in prose
-
-
 def test_the_fields_of_a_test_configuration_are_those_the_proto_marks() -> None:
     proto = (PROTOS / "match/v1/match_service.proto").read_text("utf-8")
     marked = re.findall(r"// Test configuration only: .*\n(?:\s*//.*\n)*\s+(?:repeated )?\w+ (\w+) =", proto)
@@ -244,7 +203,8 @@ def test_the_fields_of_a_test_configuration_are_those_the_proto_marks() -> None:
 # docs/operations.md
 
 
-def _default(kind: type[CommonSettings], field: str) -> str:
+def shown_default(kind: type[CommonSettings], field: str) -> str:
+    """The default of a setting as the pages show it."""
     return _shown(kind.model_fields[field])
 
 

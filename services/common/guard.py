@@ -6,111 +6,81 @@ grpc.aio sends the text of an uncaught exception to the client; here nothing but
 from __future__ import annotations
 
 import asyncio
-import hmac
 import inspect
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Final, NoReturn
 
+import asyncpg
 import grpc
 from google.protobuf.message import DecodeError
+from prometheus_client import CollectorRegistry, Counter
 
 from services.common import errors, tracing
-from services.common.auth import Identity, TokenVerifier, set_caller
+from services.common.auth import set_caller
 from services.common.errors import ServiceError, SlowReaderError, malformed
+from services.common.gates import Gate
+from services.common.limits import Limit, LimitError, Limits, set_visit
 from services.common.logs import get_logger
-from services.common.metrics import CallMetrics, RpcMetrics
+from services.common.metrics import CallMetrics, LimitMetrics, RpcMetrics
+from services.common.tenures import Tenures
 from services.common.tracing import Kind, NoTracer, Span, Tracer
 from services.storage.pool import TRANSIENT
 
 OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
 UNTRACED_PREFIXES = ("/spectacularbid.internal.clock.", "/spectacularbid.internal.placement.")
 """Streams that last as long as their processes, and are about everybody: what they carry may name traces."""
-OPERATOR_ROLE = "operator"
-"""What `roles` of a token must contain for the calls of operators."""
 
 SLOW_SECONDS = 1.0
 """The reader of a stream that does not take a message for so long does not keep up."""
+WRITE_SECONDS: Final = 15.0
+"""Nor is one waited for longer than that: the stream ends."""
+FIRST_MESSAGE_SECONDS: Final = 5.0
+"""A call that says nothing for so long ends."""
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+"""Of a message of a player. The library itself takes more, so that we can say what is wrong with it."""
+METADATA_BYTES_MAX: Final = 16 * 1024
+"""Of the metadata of a call, counted as HTTP/2 counts: names, values, and 32 for each."""
+_ENTRY_BYTES: Final = 32
+_UNKNOWN: Final = "/unknown/unknown"
+"""In place of the name of a method that there is not: these are not remembered."""
 
 _OUR_FAULT = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN))
 _NO_TRACER = NoTracer()
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[[Any, Context], Any]
+_Call = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
-class Gate(Protocol):
-    """Lets a call in, or raises ServiceError."""
-
-    def __call__(self, method: str, token: str | None) -> Identity | None: ...
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 
-class PlayerGate:
-    """Players' tokens, checked for every method that is not open."""
-
-    def __init__(self, verifier: TokenVerifier, open_methods: frozenset[str] = frozenset()) -> None:
-        self._verifier = verifier
-        self._open_methods = open_methods
-
-    def __call__(self, method: str, token: str | None) -> Identity | None:
-        if method in self._open_methods:
-            return None
-        if token is None:
-            raise ServiceError(
-                grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID", "authorization: Bearer <token> is missing"
-            )
-        return self._verifier.verify(token)
-
-
-class SecretGate:
-    """The shared secret of the internal streams."""
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
-
-    def __call__(self, method: str, token: str | None) -> Identity | None:  # noqa: ARG002 - all methods alike
-        if token is None or not hmac.compare_digest(token.encode(), self._secret):
-            raise ServiceError(
-                grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID", "the internal secret is missing or wrong"
-            )
-        return None
-
-
-class OperatorGate:
-    """The internal streams and, under one prefix, the calls of operators: these need a token with a role of theirs, so
-    that it is known who they are. The shared secret does not open them, nor their tokens the streams."""
-
-    def __init__(self, secret: Gate, verifier: TokenVerifier, prefix: str) -> None:
-        self._secret = secret
-        self._players = PlayerGate(verifier)
-        self._prefix = prefix
-
-    def __call__(self, method: str, token: str | None) -> Identity | None:
-        if not method.startswith(self._prefix):
-            return self._secret(method, token)
-        identity = self._players(method, token)
-        if identity is None or OPERATOR_ROLE not in identity.roles:
-            raise ServiceError(
-                grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING", f"the token lacks the role {OPERATOR_ROLE}"
-            )
-        return identity
-
-
-def _bearer(context: Context) -> str | None:
-    for key, value in context.invocation_metadata() or ():
+def _bearer(metadata: Metadata) -> str | None:
+    for key, value in metadata:
         if key == "authorization" and isinstance(value, str) and value.startswith("Bearer "):
             return value[7:]
     return None
 
 
+def _check_size(metadata: Metadata) -> None:
+    if sum(len(key) + len(value) + _ENTRY_BYTES for key, value in metadata) > METADATA_BYTES_MAX:
+        raise LimitError(Limit.METADATA_BYTES, "the metadata of the call is too large", 1.0)
+
+
 _UNREADABLE = object()
 """In place of a message whose bytes make no sense: grpc.aio itself would answer with the text of the exception."""
+_TOO_LARGE = object()
 
 
-def _forgiving(deserialize: Callable[[bytes], Any], received: Callable[[], None]) -> Callable[[bytes], Any]:
+def _forgiving(
+    deserialize: Callable[[bytes], Any], received: Callable[[], None], bytes_max: int
+) -> Callable[[bytes], Any]:
     def read(raw: bytes) -> Any:
         received()
+        if len(raw) > bytes_max:
+            return _TOO_LARGE
         try:
             return deserialize(raw)
         except DecodeError:
@@ -130,11 +100,28 @@ def _counting(serialize: Callable[[Any], bytes], sent: Callable[[], None]) -> Ca
 def _readable(request: Any) -> Any:
     if request is _UNREADABLE:
         raise malformed("the bytes are no message of this call")
+    if request is _TOO_LARGE:
+        raise LimitError(Limit.MESSAGE_BYTES, "the message is too large: send a smaller one", 1.0)
     return request
 
 
-async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    async for request in requests:
+async def _first(context: Context) -> Any:
+    """The first message of a call, which is the only one of many."""
+    try:
+        async with asyncio.timeout(FIRST_MESSAGE_SECONDS):
+            request = await context.read()
+    except TimeoutError:
+        raise LimitError(
+            Limit.FIRST_MESSAGE, f"no message came within {FIRST_MESSAGE_SECONDS:g} s", 1.0
+        ) from None
+    if request is grpc.aio.EOF:
+        raise malformed("there is no message")
+    return _readable(request)
+
+
+async def _messages(context: Context) -> AsyncIterator[Any]:
+    yield await _first(context)
+    while (request := await context.read()) is not grpc.aio.EOF:
         yield _readable(request)
 
 
@@ -145,90 +132,143 @@ class Guard(grpc.aio.ServerInterceptor):
         self,
         gate: Gate,
         metrics: RpcMetrics,
+        limits: Limits | None = None,
+        refused: LimitMetrics | None = None,
+        *,
+        bytes_max: int = MESSAGE_BYTES_MAX,
         slow_seconds: float = SLOW_SECONDS,
+        write_seconds: float | None = WRITE_SECONDS,
         tracer: Tracer = _NO_TRACER,
+        tenures: Tenures | None = None,
     ) -> None:
         self._tracer = tracer
+        self._tenures = tenures
         self._gate = gate
         self._metrics = metrics
+        # What everybody may call, and what there is not, is limited like the rest, and not shown with it.
+        self._unshown = RpcMetrics(CollectorRegistry())
+        self._limits = limits or Limits()
+        self._refused = refused or LimitMetrics(CollectorRegistry())
+        self._bytes_max = bytes_max
         self._slow_seconds = slow_seconds
+        self._write_seconds = write_seconds
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._unknown = self._wrap(_UNKNOWN, None)
         # server.stop() can return before cancelled handlers have cleaned up; whoever closes the pool awaits these.
         self.running: set[asyncio.Task[Any]] = set()
+
+    def close(self) -> None:
+        """The server is about to stop: nobody is kept waiting for a refusal any more."""
+        self._limits.closing.set()
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """The wrapped handler of a method; an unknown method stays UNIMPLEMENTED."""
+        """The wrapped handler of a method; an unknown method is UNIMPLEMENTED, and costs its caller as well."""
         method = handler_call_details.method
         known = self._wrapped.get(method)
         if known is not None:
             return known
         handler = await continuation(handler_call_details)
-        if handler is None or method.startswith(OPEN_PREFIXES):
-            return handler
+        if handler is None:
+            return self._unknown
         self._wrapped[method] = wrapped = self._wrap(method, handler)
         return wrapped
 
     def _wrap(self, method: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        # Toward the library every call sends a stream: then who calls is looked at before a message is waited for.
+        if handler is None:
+            call = self._calls(
+                method, self._unshown.of(method, client_streaming=False, server_streaming=False), None
+            )
+            return grpc.stream_unary_rpc_method_handler(self._unary(call, _not_there, asks=True))
         asks, answers = handler.request_streaming, handler.response_streaming
-        metrics = self._metrics.of(method, client_streaming=asks, server_streaming=answers)
+        is_open = method.startswith(OPEN_PREFIXES)
+        shown = self._unshown if is_open else self._metrics
+        metrics = shown.of(method, client_streaming=asks, server_streaming=answers)
+        call = self._calls(method, metrics, None if is_open else self._gate)
         codecs = {
             # Messages are counted where they become bytes: there is no other way in or out.
-            "request_deserializer": _forgiving(handler.request_deserializer, metrics.received.inc),
+            "request_deserializer": _forgiving(
+                handler.request_deserializer, metrics.received.inc, self._bytes_max
+            ),
             "response_serializer": _counting(handler.response_serializer, metrics.sent.inc),
         }
-        if asks and answers:
-            behaviour = self._stream(method, metrics, handler.stream_stream)
-            return grpc.stream_stream_rpc_method_handler(behaviour, **codecs)
-        if asks:
-            behaviour = self._unary(method, metrics, handler.stream_unary)
-            return grpc.stream_unary_rpc_method_handler(behaviour, **codecs)
         if answers:
-            behaviour = self._stream(method, metrics, handler.unary_stream)
-            return grpc.unary_stream_rpc_method_handler(behaviour, **codecs)
-        behaviour = self._unary(method, metrics, handler.unary_unary)
-        return grpc.unary_unary_rpc_method_handler(behaviour, **codecs)
+            inner = handler.stream_stream if asks else handler.unary_stream
+            return grpc.stream_stream_rpc_method_handler(
+                self._stream(call, metrics, inner, asks=asks), **codecs
+            )
+        inner = handler.stream_unary if asks else handler.unary_unary
+        return grpc.stream_unary_rpc_method_handler(self._unary(call, inner, asks=asks), **codecs)
 
-    def _unary(self, method: str, metrics: CallMetrics, inner: Behaviour) -> Behaviour:
-        async def behaviour(request: Any, context: Context) -> Any:
-            return await self._call(method, metrics, context, lambda: inner(_readable(request), context))
+    def _calls(self, method: str, metrics: CallMetrics, gate: Gate | None) -> _Call:
+        async def call(context: Context, run: Callable[[], Awaitable[Any]]) -> Any:
+            return await self._call(method, metrics, gate, context, run)
+
+        return call
+
+    def _unary(self, call: _Call, inner: Behaviour, *, asks: bool) -> Behaviour:
+        async def behaviour(_: Any, context: Context) -> Any:
+            async def run() -> Any:
+                return await inner(_messages(context) if asks else await _first(context), context)
+
+            return await call(context, run)
 
         return behaviour
 
-    def _stream(self, method: str, metrics: CallMetrics, inner: Behaviour) -> Behaviour:
+    def _stream(self, call: _Call, metrics: CallMetrics, inner: Behaviour, *, asks: bool) -> Behaviour:
         streams, slow = metrics.streams, metrics.slow
         assert streams is not None
         assert slow is not None
 
-        async def run(request: Any, context: Context) -> None:
-            requests = _all_readable(request) if hasattr(request, "__aiter__") else _readable(request)
-            result = inner(requests, context)
-            if inspect.isawaitable(result):
-                await result
-                return
-            later = asyncio.get_running_loop().call_later
-            try:
-                async for response in result:
-                    # A write waits until there is room for it: for a reader that does not read, it waits for ever.
-                    waiting = later(self._slow_seconds, slow.inc)
-                    try:
-                        await context.write(response)
-                    finally:
-                        waiting.cancel()
-            finally:
-                await result.aclose()
+        async def behaviour(_: Any, context: Context) -> None:
+            async def run() -> None:
+                result = inner(_messages(context) if asks else await _first(context), context)
+                if inspect.isawaitable(result):
+                    await result
+                    return
+                await self._write_all(result, context, slow)
 
-        async def behaviour(request: Any, context: Context) -> None:
             with streams.track_inprogress():
-                await self._call(method, metrics, context, lambda: run(request, context))
+                await call(context, run)
 
         return behaviour
 
+    async def _write_all(self, responses: Any, context: Context, slow: Counter) -> None:
+        later = asyncio.get_running_loop().call_later
+        begun = False
+        try:
+            async for response in responses:
+                if not begun:
+                    # On its own: a first message that is given up would leave it in doubt whether this was sent.
+                    await context.send_initial_metadata(())
+                    begun = True
+                # A write waits until there is room for it: for a reader that does not read, it would wait for ever.
+                waiting = later(self._slow_seconds, slow.inc)
+                try:
+                    async with asyncio.timeout(self._write_seconds):
+                        await context.write(response)
+                except TimeoutError:
+                    raise LimitError(
+                        Limit.SLOW_READER,
+                        f"nothing was read for {self._write_seconds:g} s; open the stream again",
+                        1.0,
+                    ) from None
+                finally:
+                    waiting.cancel()
+        finally:
+            await responses.aclose()
+
     async def _call(
-        self, method: str, metrics: CallMetrics, context: Context, call: Callable[[], Awaitable[Any]]
+        self,
+        method: str,
+        metrics: CallMetrics,
+        gate: Gate | None,
+        context: Context,
+        run: Callable[[], Awaitable[Any]],
     ) -> Any:
         task = asyncio.current_task()
         assert task is not None
@@ -236,50 +276,80 @@ class Guard(grpc.aio.ServerInterceptor):
         metrics.started.inc()
         began = time.perf_counter()
         code = grpc.StatusCode.OK
-        span = self._enter_trace(method, context)
+        metadata: Metadata = tuple(context.invocation_metadata() or ())
+        span = self._enter_trace(method, metadata, traced=gate is not None)
+        visit = self._limits.visit(method, context.peer(), metadata)
+        set_visit(visit)
         try:
-            identity = self._gate(method, _bearer(context))
-            if identity is not None:
+            visit.enter()
+            _check_size(metadata)
+            if gate is not None and (identity := gate(method, _bearer(metadata))) is not None:
                 set_caller(identity)
-            return await call()
+                visit.known(identity, stream=metrics.streams is not None)
+                if self._tenures is not None and metrics.streams is not None:
+                    with self._tenures.held(identity):
+                        return await run()
+            return await run()
         except asyncio.CancelledError:
             code = grpc.StatusCode.CANCELLED
+            visit.taken_back()
             raise
         except grpc.aio.InternalError:
             # The caller has gone while a message waited for room: that is no fault of anybody.
             code = grpc.StatusCode.CANCELLED
+            visit.taken_back()
             raise asyncio.CancelledError from None
         except ServiceError as error:
             code = error.code
             if metrics.slow is not None and isinstance(error, SlowReaderError):
                 metrics.slow.inc()
-            await context.abort_with_status(error.status())
+            if isinstance(error, LimitError):
+                self._refused.count(error.limit)
+                if error.held:
+                    await visit.hold()
+            await _refuse(context, error)
         except grpc.aio.AbortError:
             code = grpc.StatusCode.ABORTED
             raise
+        except asyncpg.DataError as error:
+            # What no check of ours has caught: there is no such text, number or time in the database.
+            code = grpc.StatusCode.INVALID_ARGUMENT
+            get_logger().warning("call_data_refused", method=method, error=type(error).__name__)
+            await _refuse(context, malformed("a field holds what cannot be stored"))
         except TRANSIENT as error:
             # Every call may be repeated: the reading ones anyway, the others because of their request_id.
             code = grpc.StatusCode.UNAVAILABLE
             get_logger().warning("call_unavailable", method=method, error=type(error).__name__)
-            await context.abort_with_status(
-                errors.try_again("the database does not answer; try again", 1.0).status()
-            )
+            await _refuse(context, errors.try_again("the database does not answer; try again", 1.0))
         except Exception:  # noqa: BLE001 - the last line of defence: nothing of it may leave
             code = grpc.StatusCode.INTERNAL
             opaque_id = secrets.token_hex(8)
             get_logger().exception("call_failed", method=method, error_id=opaque_id)
-            await context.abort_with_status(errors.internal(opaque_id).status())
+            await _refuse(context, errors.internal(opaque_id))
         finally:
+            visit.leave()
             metrics.handled[code].inc()
             metrics.seconds.observe(time.perf_counter() - began)
             span.end(failed=code in _OUR_FAULT, code=code.name)
             self.running.discard(task)
 
-    def _enter_trace(self, method: str, context: Context) -> Span:
+    def _enter_trace(self, method: str, metadata: Metadata, *, traced: bool) -> Span:
         """What the call does belongs to the trace that its caller names, or to one that begins here."""
-        if method.startswith(UNTRACED_PREFIXES):
+        if not traced or method.startswith(UNTRACED_PREFIXES):
             return _NO_TRACER.begin(method, None)
-        parent = tracing.from_metadata(context.invocation_metadata())
+        parent = tracing.from_metadata(metadata)
         span = self._tracer.begin(method.removeprefix("/"), parent, Kind.SERVER)
         tracing.enter(span.context)
         return span
+
+
+async def _refuse(context: Context, error: ServiceError) -> NoReturn:
+    try:
+        await context.abort_with_status(error.status())
+    except grpc.aio.InternalError:
+        # The caller has gone meanwhile.
+        raise asyncio.CancelledError from None
+
+
+async def _not_there(_: Any, context: Context) -> None:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "there is no such method")

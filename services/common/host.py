@@ -21,11 +21,14 @@ from prometheus_client.process_collector import ProcessCollector
 
 from services.common import logs, tls, tracing
 from services.common.auth import TokenVerifier
-from services.common.channels import Connect, plain
+from services.common.channels import Connect, Options, plain
 from services.common.files import keep_looking
-from services.common.guard import Gate, Guard, OperatorGate, PlayerGate, SecretGate
+from services.common.gates import Gate, OpenGate, OperatorGate, PlayerGate, SecretGate
+from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
+from services.common.limits import Limits
 from services.common.metrics import (
     CertificateMetrics,
+    LimitMetrics,
     LoopMetrics,
     MetricsPage,
     PoolMetrics,
@@ -34,18 +37,21 @@ from services.common.metrics import (
     name_process,
 )
 from services.common.redaction import clean
+from services.common.revocations import Revocations
 from services.common.rights import Rights
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
+from services.common.tenures import Tenures
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import TRANSIENT, DatabaseUnavailableError, MeteredPool, open_pool
+from services.storage.revocations import revocations_after
 from services.storage.server import Server, takes_writes
 
 READY = "ready"
 """Health service name of readiness; the empty name is liveness."""
 
-MESSAGE_BYTES_MAX = 64 * 1024
 READINESS_PERIOD_SECONDS = 1.0
 READINESS_TIMEOUT_SECONDS = 2.0
+REVOCATIONS_PERIOD_SECONDS = 1.0
 DRAIN_GRACES = 2
 """How often the drain grace is waited for at most until a process has taken its leave: a game process waits for its
 matches, and for others to take them up."""
@@ -67,13 +73,25 @@ def drain_seconds_max(settings: CommonSettings) -> float:
 
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
-    ("grpc.max_metadata_size", 16 * 1024),
+    # Beyond this the library refuses by itself, without a reason; the guard refuses sooner, and says why.
+    ("grpc.max_metadata_size", 2 * METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", 2 * METADATA_BYTES_MAX),
     ("grpc.so_reuseport", 0),
     # Clients may ping on quiet streams too, every 10 s and more often: strikes are off, so nobody gets too_many_pings.
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_concurrent_streams", 1000),
+    # Who connects and says nothing.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+]
+PUBLIC_OPTIONS: list[tuple[str, Any]] = [
+    # A connection without a call; the next call opens another.
+    ("grpc.max_connection_idle_ms", 10 * 60 * 1000),
+    # New calls go to a new connection then; those under way, and readers that do not read, have so long again.
+    ("grpc.max_connection_age_ms", 60 * 60 * 1000),
+    ("grpc.max_connection_age_grace_ms", 60 * 60 * 1000),
+    ("grpc.max_allowed_incoming_connections", 10_000),
 ]
 INTERNAL_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 
@@ -101,9 +119,16 @@ class Host:
             if certificates is not None:
                 gauge.set_function(certificates.expiry_seconds)
         self._verifier: TokenVerifier | None = None
+        self._revocations = Revocations(
+            lambda number: revocations_after(pool, number, settings.token_seconds_max)
+        )
+        self._tenures = Tenures(
+            lambda identity: None if self._verifier is None else self._verifier.ended(identity)
+        )
         self.public_address: str | None = None
         self.internal_address: str | None = None
         self._rpc_metrics = RpcMetrics(self.registry)
+        self._limit_metrics = LimitMetrics(self.registry)
         self._public: grpc.aio.Server | None = None
         self._servers: list[tuple[grpc.aio.Server, Guard, list[str]]] = []
         self._health = health.aio.HealthServicer()
@@ -157,7 +182,11 @@ class Host:
         """The server for players on `listen`: tokens are checked, except for `open_methods`."""
         settings = self.settings
         gate = PlayerGate(self._token_verifier(), open_methods)
-        server, address = self._server(gate, settings.listen, MESSAGE_BYTES_MAX, self._certificates)
+        guard = self._guard(gate)
+        # Some more than we take: what is too large by little is refused with a reason.
+        options = [*PUBLIC_OPTIONS, ("grpc.max_receive_message_length", 4 * MESSAGE_BYTES_MAX)]
+        server, address = self._server(guard, settings.listen, options, self._certificates)
+        self._servers.append((server, guard, [health.SERVICE_NAME]))
         self.public_address = address
         self._public = server
         return server
@@ -169,9 +198,11 @@ class Host:
         gate: Gate = SecretGate(settings.internal_secret.get_secret_value())
         if operators is not None:
             gate = OperatorGate(gate, self._token_verifier(), operators)
-        server, address = self._server(
-            gate, settings.internal_listen, INTERNAL_MESSAGE_BYTES_MAX, self._internal_certificates
-        )
+        # Whether a service is there is for keepalives to say: one that stood still is waited for.
+        guard = self._guard(gate, bytes_max=INTERNAL_MESSAGE_BYTES_MAX, write_seconds=None)
+        options = [("grpc.max_receive_message_length", INTERNAL_MESSAGE_BYTES_MAX)]
+        server, address = self._server(guard, settings.internal_listen, options, self._internal_certificates)
+        self._servers.append((server, guard, [health.SERVICE_NAME]))
         self.internal_address = address
         return server
 
@@ -180,21 +211,36 @@ class Host:
         if self._verifier is None:
             try:
                 self._verifier = TokenVerifier(
-                    settings.jwks_file, settings.token_issuer, settings.token_audience
+                    settings.jwks_file,
+                    settings.token_issuer,
+                    settings.token_audience,
+                    seconds_max=settings.token_seconds_max,
+                    revoked=self._revocations.cover,
                 )
             except (OSError, ValueError) as error:
                 raise SettingsError(f"{variable('jwks_file')}: {error}") from None
         return self._verifier
 
+    def _guard(self, gate: Gate, **more: Any) -> Guard:
+        limits = Limits(self.settings.limit_policy)
+        return Guard(
+            gate,
+            self._rpc_metrics,
+            limits,
+            self._limit_metrics,
+            tracer=self.tracer,
+            tenures=self._tenures,
+            **more,
+        )
+
     def _server(
-        self, gate: Gate, listen: str, bytes_max: int, certificates: tls.Certificates | None
+        self, guard: Guard, listen: str, more: Options, certificates: tls.Certificates | None
     ) -> tuple[grpc.aio.Server, str]:
-        guard = Guard(gate, self._rpc_metrics, tracer=self.tracer)
         settings = self.settings
         timeout_ms = int(settings.keepalive_timeout_seconds * 1000)
         options = [
             *SERVER_OPTIONS,
-            ("grpc.max_receive_message_length", bytes_max),
+            *more,
             ("grpc.keepalive_time_ms", int(settings.keepalive_seconds * 1000)),
             ("grpc.keepalive_timeout_ms", timeout_ms),
             # Without it a ping is given a minute, whatever the keepalive timeout says.
@@ -202,7 +248,6 @@ class Host:
         ]
         server = grpc.aio.server(interceptors=[guard], options=options)
         address = self._bind(server, listen, certificates)
-        self._servers.append((server, guard, [health.SERVICE_NAME]))
         return server, address
 
     def _bind(self, server: grpc.aio.Server, listen: str, certificates: tls.Certificates | None) -> str:
@@ -253,14 +298,20 @@ class Host:
         await self._health.set(READY, health_pb2.HealthCheckResponse.NOT_SERVING)
         watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
         files = asyncio.create_task(self._watch_files(), name="files")
+        tenures = asyncio.create_task(self._tenures.keep_looking(), name="tenures")
+        if self._verifier is not None:
+            # Before anybody is let in.
+            await self._revocations.look()
+        revocations = asyncio.create_task(self._watch_revocations(), name="revocations")
         stalls = asyncio.create_task(self._loop_metrics.run(), name="stalls of the loop")
         # For what asks without a certificate: nothing but health is answered there, so it may be plain.
-        health_server = grpc.aio.server(options=SERVER_OPTIONS)
-        health_address = self._bind(health_server, self.settings.health_listen, None)
+        health_server, health_address = self._server(
+            self._guard(OpenGate()), self.settings.health_listen, PUBLIC_OPTIONS, None
+        )
         try:
             await health_server.start()
             for server, _, names in self._servers:
-                if self.settings.env is not Environment.PRODUCTION or server is self._public:
+                if self._reflects(server):
                     reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
                 await server.start()
             self.log.info(
@@ -287,6 +338,8 @@ class Host:
                 self._asking.cancel()
             files.cancel()
             await self._stop_servers()
+            tenures.cancel()
+            revocations.cancel()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self.tracer.close), LAST_TRACES_SECONDS)
             await health_server.stop(None)
@@ -296,6 +349,12 @@ class Host:
         # Of a connection that a cancelled task leaves in the middle of a query, asyncpg awaits the answer, for half a
         # minute and more when the database hangs. Nothing that is still to come is worth that.
         asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, _leave)
+
+    def _reflects(self, server: grpc.aio.Server) -> bool:
+        asked = self.settings.reflection
+        if self.settings.env is Environment.PRODUCTION:
+            return asked is True and server is self._public
+        return asked is not False
 
     async def _drain(self) -> None:
         # Not a timeout around them: it would wait for whatever ignores being cancelled, as a query does whose database hangs.
@@ -314,6 +373,8 @@ class Host:
 
     async def _stop_servers(self) -> None:
         grace = self.settings.drain_grace_seconds
+        for _, guard, _ in self._servers:
+            guard.close()
         await asyncio.gather(*(server.stop(grace) for server, _, _ in self._servers))
         left = [task for _, guard, _ in self._servers for task in guard.running]
         if left:
@@ -332,6 +393,11 @@ class Host:
             await self._set_ready(ready=not missing)
             # Until ready, look often: others wait for it.
             await asyncio.sleep(0.1 if missing else READINESS_PERIOD_SECONDS)
+
+    async def _watch_revocations(self) -> None:
+        while self._verifier is not None:
+            await asyncio.sleep(REVOCATIONS_PERIOD_SECONDS)
+            await self._revocations.look()
 
     async def _watch_files(self) -> None:
         read = (self._certificates, self._internal_certificates, self._verifier)

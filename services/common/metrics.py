@@ -13,6 +13,7 @@ import prometheus_client
 from google.protobuf.descriptor_pool import Default
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from services.common.limits import Limit
 from services.common.settings import split_address
 from services.storage.pool import MeteredPool
 
@@ -102,6 +103,23 @@ class RpcMetrics:
                 client_streaming=method.client_streaming,
                 server_streaming=method.server_streaming,
             )
+
+
+class LimitMetrics:
+    """What was refused because somebody asked for too much."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        refused = Counter(
+            "spectacular_bid_limit_refusals_total",
+            "Calls and streams refused or ended by a limit.",
+            ["limit"],
+            registry=registry,
+        )
+        self._by_limit = {limit: refused.labels(limit.value) for limit in Limit}
+
+    def count(self, limit: Limit) -> None:
+        """One more."""
+        self._by_limit[limit].inc()
 
 
 def name_process(registry: CollectorRegistry, service: str, process: str) -> None:

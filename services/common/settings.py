@@ -10,9 +10,14 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsError as NoJsonError
 
-from services.common import certificates, production
+from services.common import certificates, limits, production
+from services.common.allowance import Rate
+from services.common.auth import TOKEN_SECONDS_MAX
 from services.common.certificates import CertificateError
+from services.common.limits import Policy
+from services.common.peers import read_networks
 from services.common.redaction import hide
 
 PREFIX = "SPECTACULAR_BID_"
@@ -125,6 +130,10 @@ class CommonSettings(TlsSettings):
 
     token_issuer: str = LOCAL_ISSUER
     token_audience: str = "spectacular-bid"  # noqa: S105 - a name
+
+    token_seconds_max: Annotated[int, Field(ge=60, le=31_536_000)] = TOKEN_SECONDS_MAX
+    """From the issue of a token to its end. Too long: what is stolen lasts; revocations are looked for so far back."""
+
     log_level: str = "info"
 
     database_pool_size: Annotated[int, Field(ge=2, le=100)] = 8
@@ -139,6 +148,30 @@ class CommonSettings(TlsSettings):
     keepalive_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     """A ping without an answer for so long ends the connection and its streams."""
 
+    address_limits: bool = True
+    """False: addresses are not limited, nor are guests, because one machine plays everybody. Refused in production."""
+
+    address_calls_per_second: Annotated[float, Field(ge=1, le=1_000_000)] = limits.ADDRESS_CALLS_PER_SECOND
+    """Calls and commands of one address that this process takes; five seconds' worth at once. Too small: a household
+    cannot come back after an outage. Too large: one address keeps the process busy, and time that it does not listen is
+    credited."""
+
+    address_open_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.ADDRESS_OPEN_CALLS
+    """Calls of one address under way at once; streams are calls that last."""
+
+    open_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.OPEN_CALLS
+    """Calls under way at once in all. Each needs some 20 KiB."""
+
+    streams_per_player: Annotated[int, Field(ge=1, le=1000)] = limits.PLAYER_STREAMS
+    """Streams of one player on this process."""
+
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks (`10.0.0.0/8`) of proxies whose `x-forwarded-for` says where a call comes from. Too few: all players have
+    the address of the proxy, and share its limits. Too many: who is in such a network says what address it likes."""
+
+    reflection: bool | None = None
+    """Whether the public port answers gRPC reflection; not set: not in production."""
+
     tracing_endpoint: str = ""
     """Where traces go, as OTLP over gRPC: `http://host:4317`, or `https://…`. Empty: no traces are made. Needs the extra
     `tracing`."""
@@ -150,6 +183,12 @@ class CommonSettings(TlsSettings):
     @classmethod
     def _address(cls, value: str) -> str:
         split_address(value)
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        read_networks(value)
         return value
 
     @field_validator("tracing_endpoint")
@@ -191,6 +230,8 @@ class CommonSettings(TlsSettings):
             yield "tls_cert_file", "not set: players would talk in plain text"
         if self.internal_tls_cert_file is None:
             yield "internal_tls_cert_file", "not set: services would talk in plain text"
+        if not self.address_limits:
+            yield "address_limits", "must be true in production: anybody could keep the service busy"
         if self.token_issuer == LOCAL_ISSUER:
             yield "token_issuer", f"{LOCAL_ISSUER} is that of stacks on one machine"
         yield from (("jwks_file", fault) for fault in production.key_faults(self.jwks_file))
@@ -198,6 +239,19 @@ class CommonSettings(TlsSettings):
         yield from (("internal_secret", fault) for fault in production.secret_faults(secret))
         url = self.database_url.get_secret_value()
         yield from (("database_url", fault) for fault in production.database_faults(url))
+
+    @property
+    def limit_policy(self) -> Policy:
+        """How much the callers of each of its servers may ask for."""
+        per_second = self.address_calls_per_second
+        return Policy(
+            address_calls=Rate(per_second, per_second * limits.ADDRESS_SECONDS),
+            address_open_calls=self.address_open_calls,
+            open_calls=self.open_calls,
+            player_streams=self.streams_per_player,
+            addresses=self.address_limits,
+            proxies=read_networks(self.trusted_proxies),
+        )
 
     def redacted(self) -> dict[str, Any]:
         """All settings for a log line; secrets show only that they are set."""
@@ -227,6 +281,8 @@ def load(kind: type[S]) -> S:
         )
         # The values stay out of the message: one of them may be a secret.
         raise SettingsError(faults) from None
+    except NoJsonError as error:
+        raise SettingsError(f"{PREFIX}…: {error}") from None
     # Whatever else they say, no line of this process shows them.
     hide(value.get_secret_value() for _, value in settings if isinstance(value, SecretStr))
     if found := list(settings.faults()):

@@ -12,8 +12,8 @@ PREFIX_V6: Final = 48
 
 
 def network_of(peer: str) -> str:
-    """The network of a peer as gRPC names it, or of a bare address; what is no IP address is its own network."""
-    text = peer
+    """The network of a peer as gRPC names it, or of an address or smaller network; what is no IP address is its own network."""
+    text = peer.partition("/")[0]
     for kind in ("ipv4:", "ipv6:"):
         if peer.startswith(kind):
             text = unquote(peer.removeprefix(kind).rpartition(":")[0]).strip("[]")

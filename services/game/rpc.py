@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
@@ -20,8 +18,9 @@ from engine.refusal import Refusal
 from engine.seats import Seat
 from services.common import tenures
 from services.common.auth import Identity, caller
-from services.common.errors import ServiceError, SlowReaderError, limit_reached, malformed, try_again
+from services.common.errors import ServiceError, SlowReaderError, malformed, try_again
 from services.common.guard import Context
+from services.common.limits import DEAR_COST, visit
 from services.game.asked import Asked, repeated
 from services.game.course import Course, Courses
 from services.game.creation import create, wanted_from_pb
@@ -30,7 +29,6 @@ from services.game.incarnation import Incarnation
 from services.game.livetime import LiveTime, Stamp
 from services.game.massloss import MassLoss, Place
 from services.game.networks import network_of
-from services.game.pace import DEAR_COST, REFUSAL_SECONDS, Pace
 from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
 from services.game.settings import GameSettings
@@ -59,10 +57,6 @@ def _story(source: Room | Story) -> Story:
     return source.story if isinstance(source, Room) else source
 
 
-def _too_fast() -> ServiceError:
-    return limit_reached("too many calls and commands in a short time")
-
-
 class MatchServicer(pb_grpc.MatchServiceServicer):
     """The public face of a game process."""
 
@@ -83,15 +77,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self._settings = settings
         self._incarnation = incarnation
         self._courses = courses
-        self._streams: Counter[str] = Counter()
-        self._pace = Pace(time.monotonic)
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
         heard = self._livetime.heard()  # before the first await: this is what the clock judges
         course = self._course(request, caller(), heard)
         with course.told():
-            await self._admit()
             source = await self._find(request.match_id)
             asked = self._asked(request, source, caller(), heard, course)
             self._ask(source, asked)
@@ -150,11 +141,10 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Watch(
         self,
         request: pb.WatchRequest,
-        context: Context,
+        context: Context,  # noqa: ARG002
     ) -> AsyncIterator[pb.WatchResponse]:
         """The news of a match."""
-        await self._admit(DEAR_COST)
-        with self._stream(context) as stream:
+        with self._stream() as stream:
             follower = stream.follow(await self._follow(request))
             # Closed here and now, not whenever the collector comes by.
             async with contextlib.aclosing(watch(follower, self._settings.heartbeat_seconds)) as news:
@@ -164,12 +154,11 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Play(
         self,
         request_iterator: AsyncIterator[pb.PlayRequest],
-        context: Context,
+        context: Context,  # noqa: ARG002
     ) -> AsyncIterator[pb.PlayResponse]:
         """Commands and news of one match on one stream."""
         identity = caller()
-        await self._admit(DEAR_COST)
-        with self._stream(context) as stream:
+        with self._stream() as stream:
             first = await anext(request_iterator, None)
             if first is None or first.WhichOneof("message") != "join":
                 raise malformed("message: the first message must be join")
@@ -206,8 +195,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             with course.told():
                 if conversation.full:
                     raise SlowReaderError("the answers of this stream are not read", 1.0)
-                if not self._keeps_pace(identity):
-                    raise _too_fast()
+                visit().pay_at_once(1.0)
                 try:
                     if request.WhichOneof("message") != "submit":
                         raise malformed("message: join comes once; after it only submit")
@@ -230,40 +218,20 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         wanted = match_id_from_pb(match_id)
         source = self._rooms.at_hand(wanted)
         if source is None:
-            await self._admit(DEAR_COST)
+            visit().pay(DEAR_COST)
             source = await self._rooms.find(wanted)
         return source
 
-    async def _admit(self, cost: float = 1.0) -> None:
-        """Raises ServiceError, after a while, when the caller asks faster than anybody needs to."""
-        if not self._keeps_pace(caller(), cost):
-            await asyncio.sleep(REFUSAL_SECONDS)
-            raise _too_fast()
-
-    def _keeps_pace(self, identity: Identity, cost: float = 1.0) -> bool:
-        # A house bot sits at as many tables as there are people who ask for it.
-        return identity.bot or self._pace.allows(identity.player_id, cost)
-
     @contextlib.contextmanager
-    def _stream(self, context: Context) -> Iterator[_Stream]:
-        identity = caller()
-        player_id = identity.player_id
-        # A house bot sits at as many tables as there are people who ask for it.
-        if not identity.bot and self._streams[player_id] >= self._settings.streams_per_player:
-            raise limit_reached(f"at most {self._settings.streams_per_player} streams a player")
-        self._streams[player_id] += 1
-        stream = _Stream(player_id, network_of(context.peer()), self._mass_loss)
+    def _stream(self) -> Iterator[_Stream]:
+        stream = _Stream(caller().player_id, network_of(visit().address), self._mass_loss)
         try:
             yield stream
         finally:
-            self._streams[player_id] -= 1
-            if not self._streams[player_id]:
-                del self._streams[player_id]
             stream.end()
 
     async def GetMatch(self, request: pb.GetMatchRequest, context: Context) -> pb.GetMatchResponse:  # noqa: ARG002
         """The caller's view."""
-        await self._admit()
         source = await self._find(request.match_id)
         story = _story(source)
         left = source.left() if isinstance(source, Room) else None
@@ -275,7 +243,6 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> pb.ListMyMatchesResponse:
         """The caller's matches, newest first."""
-        await self._admit(DEAR_COST)
         size = request.page_size or PAGE_SIZE
         if not 1 <= size <= PAGE_SIZE_MAX:
             raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}")
@@ -294,7 +261,6 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
 
     async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
         """The record of a finished match: only now deals and salts may leave; of an unrated one to its players alone."""
-        await self._admit(DEAR_COST)
         match_id = match_id_from_pb(request.match_id)
         row = await matches.get_match(self._pool, match_id)
         if row is None:
@@ -317,7 +283,6 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         context: Context,  # noqa: ARG002
     ) -> pb.CreateMatchResponse:
         """An unrated match of the caller, played by this process."""
-        await self._admit(DEAR_COST)
         wanted = wanted_from_pb(request, self._settings)
         if not self._rooms.takes_new:
             raise await self._no_new_matches()

@@ -43,9 +43,6 @@ class GameSettings(CommonSettings):
     heartbeat_seconds: Annotated[float, Field(ge=0.05, le=60)] = 5.0
     """Quiet streams show life this often. Clients give up after 15 s."""
 
-    streams_per_player: Annotated[int, Field(ge=1, le=1000)] = 32
-    """Watch and Play streams of one player on this process."""
-
     linger_seconds: Annotated[float, Field(ge=0, le=3600)] = 60.0
     """How long a finished match stays in memory."""
 

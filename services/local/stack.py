@@ -206,6 +206,8 @@ class Stack:
             "JWKS_FILE": str(self.places.jwks.absolute()),
             # We read there that a service is listening.
             "LOG_LEVEL": "debug" if os.environ.get(f"{PREFIX}LOG_LEVEL") == "debug" else "info",
+            # Everybody who plays here has the address of this machine.
+            "ADDRESS_LIMITS": "false",
             "DRAIN_GRACE_SECONDS": os.environ.get(f"{PREFIX}DRAIN_GRACE_SECONDS", "2"),
         }
         own = {

@@ -16,7 +16,8 @@ from engine.seats import SOUTH
 from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Timekeeper
-from services.common.guard import Guard, SecretGate
+from services.common.gates import SecretGate
+from services.common.guard import Guard
 from services.common.metrics import RpcMetrics
 from services.game.livetime import LiveTime
 from services.wire import clock as wire

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from services.common.auth import Identity
 from services.common.errors import ServiceError
+from services.common.limits import Limits, set_visit
 from services.common.tracing import NoTracer
 from services.game.course import Courses
 from services.game.livetime import LiveTime
@@ -38,6 +39,7 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
             read = number
             yield pb.PlayRequest(submit=pb.SubmitRequest(request_id=f"r{number}"))
 
+    set_visit(Limits().visit("", "unix:", ()))
     identity = Identity("somebody", "Somebody", bot=False, roles=frozenset())
     with pytest.raises(ServiceError) as ended:
         async with asyncio.timeout(30):
