@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo soak sim chaos ops-demo long kills fuzz bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
+.PHONY: help setup tools protos fmt lint check test run demo bias soak sim chaos ops-demo long kills fuzz bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -49,6 +49,9 @@ run: setup ## start the stack, let two bots play a rated match, serve until Ctrl
 
 demo: setup ## start the stack, let two bots play a rated match, stop
 	@$(BIN)/python -m services.local demo
+
+bias: setup ## deal DEALS times (2000000) and hold every count against what chance makes of a fair shuffle
+	@$(BIN)/python -m tests.bias --deals $(or $(DEALS),2000000)
 
 soak: setup ## play many random matches, checking every invariant
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from engine.event import Event
+    from engine.tiles import Tile
 
 SEED_SIZE: Final = 32
 """Bytes of a round's seed."""
@@ -49,7 +50,13 @@ def seed_commitment(match_id: str, round_no: int, seed: bytes) -> str:
 
 
 def drawn(match_id: str, round_no: int, seed: bytes, contributions: BySeat[bytes]) -> Deal:
-    """The deal of a round: the 28 tiles, in order of their ids, shuffled by what SHAKE-256 gives of everything known.
+    """The deal of a round: of the shuffled tiles the first seven are north's, the next seven south's, the rest is the
+    boneyard. ValueError as `shuffled`."""
+    return Deal.from_shuffle(shuffled(match_id, round_no, seed, contributions))
+
+
+def shuffled(match_id: str, round_no: int, seed: bytes, contributions: BySeat[bytes]) -> list[Tile]:
+    """The 28 tiles, shuffled by what SHAKE-256 gives of everything that is known when the round is dealt.
 
     What goes in: the 32 bytes of the seed, then this text, with contributions in lower-case hexadecimal digits (nothing
     stands behind the space when there is none)::
@@ -60,10 +67,10 @@ def drawn(match_id: str, round_no: int, seed: bytes, contributions: BySeat[bytes
         north 00ff…
         south 3a…
 
-    The shuffle is that of Fisher and Yates, from the last place to the second: for a place with n tiles to choose from,
-    the next byte below the largest multiple of n up to 256 counts, modulo n; bytes that are not below it are skipped, so
-    that each tile is exactly as likely. The first seven are north's, the next seven south's, the rest is the boneyard.
-    ValueError when the seed does not have 32 bytes or a contribution more than 32.
+    The shuffle is that of Fisher and Yates, of the tiles in order of their ids, from the last place to the second: for a
+    place with n tiles to choose from, the next byte below the largest multiple of n up to 256 counts, modulo n; bytes
+    that are not below it are skipped, so that each tile is exactly as likely. ValueError when the seed does not have 32
+    bytes or a contribution more than 32.
     """
     if any(len(given) > CONTRIBUTION_MAX for given in contributions):
         msg = f"a contribution has more than {CONTRIBUTION_MAX} bytes"
@@ -77,10 +84,12 @@ def drawn(match_id: str, round_no: int, seed: bytes, contributions: BySeat[bytes
     for last in range(len(order) - 1, 0, -1):
         choices = last + 1
         fair = 256 - 256 % choices
-        byte = next(byte for byte in stream if byte < fair)
+        byte = next(stream)
+        while byte >= fair:
+            byte = next(stream)
         place = byte % choices
         order[last], order[place] = order[place], order[last]
-    return Deal.from_shuffle(order)
+    return order
 
 
 def offered(before: BySeat[bytes], events: Iterable[Event]) -> BySeat[bytes]:
