@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from typing import Any
 
 import grpc
@@ -18,6 +19,8 @@ from client.printable import printable
 from engine.eventjson import event_from_json
 from services.common import redaction
 from services.common.errors import ServiceError
+from services.common.settings import SettingsError, load
+from services.game.settings import GameSettings
 from services.wire import clock, clock_news, results
 from services.wire.clock import MalformedClockMessageError
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as clock_pb
@@ -165,3 +168,14 @@ def test_ids_are_counted_before_they_are_read() -> None:
     )
     with pytest.raises(ServiceError, match="at most"):
         results.ruling_from_pb(request, "operator")
+
+
+def test_a_setting_that_should_be_json_and_is_none_is_a_fault_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The start ended with a traceback, in which every setting stood."""
+    monkeypatch.setenv("SPECTACULAR_BID_DATABASE_URL", "postgresql://u:correct-horse@h/d")
+    monkeypatch.setenv("SPECTACULAR_BID_HOUSE_BOTS", "inf")
+    with pytest.raises(SettingsError, match="house_bots") as fault:
+        load(GameSettings)
+    assert "horse" not in "".join(traceback.format_exception(fault.value))
