@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -45,6 +46,12 @@ def studied(line: bytes) -> Callable[[int], object]:
     return lambda number: sum(len(text) for text in listing(read(lines(line, number)), SEATS))
 
 
+def rounds_listed(number: int) -> int:
+    study = read(lines(DEAL, 1))
+    many = replace(study, positions=study.positions[-1:] * number, rounds=tuple(range(number)))
+    return sum(len(text) for text in listing(many, ()))
+
+
 def named(text: str) -> Callable[[int], object]:
     def parse(number: int) -> None:
         try:
@@ -70,6 +77,7 @@ WORK: Final[dict[str, tuple[Callable[[int], object], int]]] = {
     "deals of a record": (played(DEAL), 100),
     "refused lines listed": (studied(REFUSED), 100),
     "deals listed": (studied(DEAL), 100),
+    "rounds listed": (rounds_listed, 500),
     "nested JSON of a record": (lambda number: read_record(b"[" * number), 5000),
     "a long name": (named("ﷺ"), 100),
     "marks of a name": (named("a\u0301\u0327"), 100),
