@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 THINK_SECONDS: Final = 0.2
 """How long a bot that searches thinks about a move, when nobody else has it think."""
+_SEARCHED: Final = 0.9
+# Of the time for a move; a search looks at the clock now and then, and must be back before it is over.
 _DELAY_KEPT_SECONDS: Final = 3.0
 # Of the delay, for the way to the service and for whatever else may be slow: a bot never spends its bank.
 
@@ -32,16 +34,21 @@ _DELAY_KEPT_SECONDS: Final = 3.0
 class Thinker:
     """One thread for the thoughts of all tables. An async context manager.
 
-    The more moves wait for it, the less time each of them gets: n moves that are asked for at once are answered within
+    A move takes the time it is given, whether there is much to think about or nothing: how soon a bot answers must not
+    tell its opponent whether it had a choice. The more moves wait for it, the less time each of them gets: n moves that are asked for at once are answered within
     1 + 1/2 + … + 1/n times the time of one.
     """
 
     def __init__(
-        self, think_seconds: float = THINK_SECONDS, clock: Callable[[], float] = time.monotonic
+        self,
+        think_seconds: float = THINK_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`clock` is the one on which tables are received, in seconds."""
+        """`clock` is the one on which tables are received, in seconds; `rest` lets time pass on it."""
         self._think_seconds = think_seconds
         self._clock = clock
+        self._rest = rest
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thinking")
         self._waiting = 0
 
@@ -56,18 +63,37 @@ class Thinker:
     async def think(
         self, level: Level, table: TableState, memory: Memory, rng: random.Random
     ) -> Command | None:
-        """What a bot of this level does."""
+        """What a bot of this level does, when its time is over."""
         self._waiting += 1
         share = self._think_seconds / self._waiting
+        alone = has_one_answer(table)
 
         def search() -> Command | None:
-            limit = min(share, time_left(table, self._clock()))
-            return level.choose(table, memory, rng, seconds(limit, self._clock))
+            began = self._clock()
+            limit = min(share, time_left(table, began))
+            searched = 0.0 if alone else limit * _SEARCHED
+            command = level.choose(table, memory, rng, seconds(searched, self._clock))
+            # In this thread: a move without a choice keeps the others waiting as long as one with a choice does.
+            while (left := began + limit - self._clock()) > 0:
+                self._rest(left)
+            return command
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, search)
         finally:
             self._waiting -= 1
+
+
+def has_one_answer(table: TableState) -> bool:
+    """Whether there is nothing to choose. Nobody but this seat knows."""
+    legal = table.prompt.legal
+    return not legal.accept and not legal.decline and len(legal.plays) < 2
+
+
+def is_secret(table: TableState) -> bool:
+    """Whether it is hidden how many answers there are: a draw or a pass, Start or Continue are not."""
+    legal = table.prompt.legal
+    return bool(legal.plays) or legal.accept or legal.decline
 
 
 def time_left(table: TableState, now: float) -> float:
@@ -104,14 +130,9 @@ class Sitting:
         memory = self.memory
         assert memory is not None, "the first news come before the first question"
         rng = random.Random(f"{self._seed} {table.prompt.decision_id}")
-        # Where there is one answer, nobody has to think.
-        alone = (
-            not table.prompt.legal.accept
-            and not table.prompt.legal.decline
-            and len(table.prompt.legal.plays) < 2
-        )
         try:
-            if self._level.thinks and not alone:
+            # With one answer too: who answers at once would say that there is only one.
+            if self._level.thinks and is_secret(table):
                 return await self._thinker.think(self._level, table, memory, rng)
             return self._level.choose(table, memory, rng, seconds(0.0, time.monotonic))
         except Exception as problem:  # noqa: BLE001  a person's match is not given up for a bot's mistake

@@ -134,14 +134,66 @@ async def test_the_more_moves_wait_the_less_time_each_gets_and_one_is_thought_ab
         busy.release()
         return None
 
-    async with Thinker(1.0, clock) as thinker:
+    async with Thinker(1.0, clock, lambda _: None) as thinker:
         table = Watched(LEVELS["greedy"], thinker, 1).until_it_must_think()
         prompt = replace(table.prompt, clock=replace(table.prompt.clock, delay_left_ms=10_000, as_of=0.0))
         level, table = Level("counting", choose, thinks=True), replace(table, prompt=prompt)
         thoughts = (thinker.think(level, table, Memory(NORTH), random.Random(1)) for _ in range(10))
         await asyncio.gather(*thoughts)
     # The first looks of each are free of the clock.
-    assert looked == [pytest.approx(16 + 1000 / waiting, abs=2) for waiting in range(1, 11)]
+    assert looked == [pytest.approx(16 + 900 / waiting, abs=3) for waiting in range(1, 11)]
+
+
+class Passing:
+    """Time that passes a millisecond with each look at the clock, and as it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def clock(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    def rest(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    "level", [LEVELS["strong"], Level("instant", lambda *_: None, thinks=True)], ids=["strong", "instant"]
+)
+@pytest.mark.parametrize(("at_once", "seconds"), [(1, 0.2), (2, 0.2 + 0.1)])
+async def test_how_soon_a_bot_answers_does_not_tell_whether_it_had_a_choice(
+    level: Level, at_once: int, seconds: float
+) -> None:
+    """The same position but for the bot's hand: one playable tile, or several. The answer comes after the same time, and a
+    move of another table that waits behind it waits as long."""
+    took = [await _time_of(level, at_once, plays_max) for plays_max in (1, 99)]
+    assert took == [pytest.approx(seconds, abs=0.01)] * 2
+
+
+async def _time_of(level: Level, at_once: int, plays_max: int) -> float:
+    """How long so many moves take that are asked for at once, each with so many plays."""
+    passing = Passing()
+    async with Thinker(0.2, passing.clock, passing.rest) as thinker:
+        watched = Watched(level, thinker, 1)
+        table = watched.until_it_must_think()
+        legal = replace(table.prompt.legal, plays=table.prompt.legal.plays[:plays_max])
+        clock = replace(table.prompt.clock, delay_left_ms=10_000, as_of=0.0)
+        table = replace(table, prompt=replace(table.prompt, legal=legal, clock=clock))
+        await asyncio.gather(*(watched.bot.choose(table) for _ in range(at_once)))
+    return passing.now
+
+
+async def test_what_everybody_sees_is_not_held_up() -> None:
+    """A draw or a pass shows by itself that there was no other answer; nor does Start say anything of a hand."""
+    passing = Passing()
+    async with Thinker(0.2, passing.clock, passing.rest) as thinker:
+        watched = Watched(LEVELS["strong"], thinker, 1)
+        assert await watched.bot.choose(watched.table) is not None
+        while not (watched.table.prompt.legal.draw or watched.table.prompt.legal.pass_turn):
+            watched.step()
+        assert await watched.bot.choose(watched.table) is not None
+    assert passing.now < 0.01
 
 
 async def test_a_bot_that_stumbles_plays_on_and_says_so() -> None:
