@@ -77,7 +77,7 @@ WORK: Final[dict[str, tuple[Callable[[int], object], int]]] = {
     "deals of a record": (played(DEAL), 100),
     "refused lines listed": (studied(REFUSED), 100),
     "deals listed": (studied(DEAL), 100),
-    "rounds listed": (rounds_listed, 500),
+    "rounds listed": (rounds_listed, 2000),
     "nested JSON of a record": (lambda number: read_record(b"[" * number), 5000),
     "a long name": (named("ﷺ"), 100),
     "marks of a name": (named("a\u0301\u0327"), 100),
