@@ -8,6 +8,7 @@ compared twice: by its key, which ignores case, and by its skeleton, which is th
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,24 +27,32 @@ MARKS_MAX: Final = 2
 SEPARATORS: Final = " -_.'"
 NEUTRAL_PREFIX: Final = "player-"
 
-_RAW_LENGTH_MAX: Final = 200
-# Whoever bears one of these seems to speak for the service; the last ones are the house bots.
-_RESERVED: Final = (
-    *("admin", "administrator", "moderator", "operator", "official", "staff", "support", "system", "server"),
+SKELETON_LENGTH_MAX: Final = 512
+KEY_LENGTH_MAX: Final = 128
+"""As the database has them."""
+
+_RAW_LENGTH_MAX: Final = 64
+# What one character may become: the longest stands for eighteen.
+_NORMAL_LENGTH_MAX: Final = 200
+# Whoever bears one of these as a word of the name seems to speak for the service.
+_OFFICES: Final = (
     *(
-        "service",
-        "spectacular bid",
-        "root",
-        "anonymous",
-        "nobody",
-        "everyone",
-        "guest",
-        "bot",
-        "house",
-        "easy",
-        "greedy",
-        "strong",
+        "admin",
+        "admins",
+        "administrator",
+        "administrators",
+        "sysadmin",
+        "moderator",
+        "moderators",
+        "mod",
+        "mods",
     ),
+    *("operator", "operators", "official", "staff", "support", "gm", "webmaster", "canary"),
+)
+# And whoever is called by these alone; the last ones are the house bots.
+_RESERVED: Final = (
+    *("system", "server", "service", "services", "spectacular", "bid", "spectacularbid", "team", "the"),
+    *("root", "anonymous", "nobody", "everyone", "guest", "bot", "bots", "house", "easy", "greedy", "strong"),
 )
 _MIXES: Final = (
     frozenset({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}),
@@ -54,6 +63,12 @@ _NO_SCRIPT: Final = frozenset({"COMMON", "INHERITED"})
 _NICKNAME: Final = get_profile("NicknameCasePreserved")
 # Typed by every telephone instead of the plain one.
 _PLAIN: Final = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'"})
+_CAPITAL: Final = "LATIN LETTER SMALL CAPITAL "
+_SMALL_CAPITALS: Final = {
+    code: name[-1].lower()
+    for code in range(0x250, 0xAB70)
+    if (name := unicodedata.name(chr(code), "")).startswith(_CAPITAL) and len(name) == len(_CAPITAL) + 1
+}
 # A dot above a letter that has one already cannot be seen.
 _SOFT_DOT: Final = "\u0307"
 
@@ -84,7 +99,11 @@ def parse_name(text: str, *, house_bot: bool = False) -> PlayerName:
     _check_length(shown)
     _check_scripts(shown)
     name = PlayerName(shown, _key(shown), skeleton(shown))
-    if not house_bot and (name.skeleton in _RESERVED_LOOKS or _like_a_neutral_name(name.skeleton)):
+    if not name.skeleton:
+        raise NameFaultError("a name has at least one letter that does not look like punctuation")
+    if len(name.skeleton) > SKELETON_LENGTH_MAX or len(name.key) > KEY_LENGTH_MAX:
+        raise NameFaultError(f"a name has at most {LENGTH_MAX} characters")
+    if not house_bot and (_is_reserved(name) or _like_a_neutral_name(name.skeleton)):
         raise NameFaultError("this name is reserved")
     return name
 
@@ -98,10 +117,30 @@ def skeleton(shown: str) -> str:
     """The same for all names that look alike to somebody who does not mind case, spaces and punctuation."""
     # Prototypes are found before case is folded, since names are shown with their case, and again afterwards, since
     # they are compared without it. Then i, I, l and 1 must be one: I is both a capital i and the picture of an l.
-    seen = _prototypes(_prototypes(shown).casefold()).casefold().replace("i", "l")
+    plain = shown.translate(_SMALL_CAPITALS)
+    seen = _prototypes(_prototypes(plain).casefold()).casefold().replace("i", "l")
     for dotted in "lj":
         seen = seen.replace(dotted + _SOFT_DOT, dotted)
-    return "".join(character for character in seen if unicodedata.category(character)[0] in "LMN")
+    return "".join(filter(_is_seen, seen)).replace("vv", "w")
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMN"
+
+
+def _is_reserved(name: PlayerName) -> bool:
+    """Whether it speaks for the service, also in small capitals, with accents, or as a word among others."""
+    parts = re.split(rf"[{re.escape(SEPARATORS)}]+|(?<=[a-z])(?=[A-Z])", name.shown)
+    looks = [_bare(part) for part in (name.shown, *parts)]
+    whole, words = looks[0], {look for look in looks[1:] if look}
+    if whole in _OFFICE_LOOKS | _RESERVED_LOOKS or words & _OFFICE_LOOKS:
+        return True
+    return bool(words) and words <= _RESERVED_LOOKS
+
+
+def _bare(shown: str) -> str:
+    """What it looks like without its marks."""
+    return "".join(each for each in skeleton(shown) if not unicodedata.category(each).startswith("M"))
 
 
 def _normalised(text: str) -> str:
@@ -110,6 +149,9 @@ def _normalised(text: str) -> str:
     if not text or text.isspace():
         raise NameFaultError("a name must not be empty")
     try:
+        # Before anything that does more with each of them: one character may stand for many.
+        if len(unicodedata.normalize("NFKC", text)) > _NORMAL_LENGTH_MAX:
+            raise NameFaultError(f"a name has at most {LENGTH_MAX} characters")
         return str(_NICKNAME.enforce(text)).translate(_PLAIN)
     except UnicodeEncodeError as error:
         wrong = str(error.object)[error.start : error.start + 1]
@@ -193,9 +235,23 @@ def _table() -> dict[str, str]:
         if start not in table:
             alike = _reachable(start, looks)
             # The data are stars around a prototype. Of a pair, the one that is a sequence.
-            prototype = max(alike, key=lambda each: (len(looks[each]), len(each), each.isascii(), each))
-            table.update(dict.fromkeys(alike, prototype))
+            ranked = sorted(alike, key=lambda each: (len(looks[each]), len(each), each.isascii(), each))
+            table.update(dict.fromkeys(alike, ranked[-1]))
+            if not any(unicodedata.category(each)[0] in "LN" for each in ranked[-1]):
+                # Punctuation is not seen, but a letter that looks like it is: of these one stands for the others.
+                marked = any(map(_is_seen, ranked[-1]))
+                letters = [each for each in ranked if _is_letter(each, of_any_script=marked)]
+                table.update(dict.fromkeys(letters, letters[-1] if letters else ""))
     return {one: prototype for one, prototype in table.items() if len(one) == 1}
+
+
+def _is_letter(text: str, *, of_any_script: bool) -> bool:
+    """Whether it is one by itself: of a script that does not mix with Latin, as Cyrillic E and yod, unless of any script,
+    as eth. Latin ones that look like an apostrophe are taken for one."""
+    others = _NO_SCRIPT if of_any_script else _NO_SCRIPT | {"LATIN"}
+    return all(
+        unicodedata.category(each) in ("Lo", "Lu", "Ll") and alias(each) not in others for each in text
+    )
 
 
 def _reachable(start: str, edges: dict[str, set[str]]) -> Iterable[str]:
@@ -209,4 +265,5 @@ def _reachable(start: str, edges: dict[str, set[str]]) -> Iterable[str]:
 
 # Made with the module: a tenth of a second that no process has to spare once it serves.
 _LOOKS: Final = _table()
+_OFFICE_LOOKS: Final = frozenset(map(skeleton, _OFFICES))
 _RESERVED_LOOKS: Final = frozenset(map(skeleton, _RESERVED))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -45,6 +44,7 @@ from services.wire.commands import (
     refusal_error,
     request_id_from_pb,
 )
+from services.wire.pages import matches_key, matches_token
 from services.wire.tables import SEAT, outcome_to_pb, seat_from_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
@@ -250,13 +250,13 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             self._pool,
             caller().player_id,
             live_only=request.live_only,
-            before=_page_from_token(request.page_token),
+            before=matches_key(request.page_token),
             limit=size + 1,
         )
         more = len(rows) > size
         return pb.ListMyMatchesResponse(
             matches=[_summary_to_pb(row) for row in rows[:size]],
-            next_page_token=_page_token(rows[size - 1]) if more else "",
+            next_page_token=matches_token(rows[size - 1].created_at, rows[size - 1].match_id) if more else "",
         )
 
     async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
@@ -359,22 +359,6 @@ def _acting_seat(request: pb.SubmitRequest, audience: Audience) -> Seat:
             grpc.StatusCode.PERMISSION_DENIED, "NOT_SEATED", "you do not have this seat in this match"
         )
     return audience.seat
-
-
-def _page_token(row: SummaryRow) -> str:
-    return base64.urlsafe_b64encode(f"{row.created_at.isoformat()} {row.match_id}".encode()).decode()
-
-
-def _page_from_token(token: str) -> tuple[datetime, str] | None:
-    if not token:
-        return None
-    try:
-        at, match_id = base64.urlsafe_b64decode(token.encode()).decode().split(" ")
-        created_at = datetime.fromisoformat(at)
-        place = created_at.astimezone(), match_id_from_pb(match_id)
-    except (ValueError, ServiceError):
-        raise malformed("page_token: was not made by this service") from None
-    return place
 
 
 def _time(at: datetime | None) -> Timestamp | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import grpc
 
@@ -24,7 +25,9 @@ from services.storage.matches import PlayerRow
 from services.storage.pool import Pool
 from services.wire import ladder as ladder_wire
 from services.wire import matchmaking as wire
+from services.wire import pages
 from services.wire.commands import match_id_from_pb
+from services.wire.identity import player_id_from_pb
 from spectacularbid.internal.placement.v1 import placement_service_pb2 as placement_pb
 from spectacularbid.internal.placement.v1.placement_service_pb2_grpc import PlacementServiceServicer
 from spectacularbid.ladder.v1 import ladder_service_pb2 as ladder_pb
@@ -38,6 +41,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 def _caller() -> PlayerRow:
     identity = caller()
     return PlayerRow(identity.player_id, identity.suggested_name, identity.bot)
+
+
+def _asked(player_id: str) -> str:
+    """Who is asked about: the caller, when nobody is named. Raises ServiceError."""
+    return player_id_from_pb(player_id) if player_id else caller().player_id
 
 
 class MatchmakingRpc(MatchmakingServiceServicer):
@@ -123,14 +131,14 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.GetLeaderboardRequest, _context: Context
     ) -> ladder_pb.GetLeaderboardResponse:
         size = ladder_wire.page_size(request.page_size)
-        after = ladder_wire.ladder_key(request.page_token)
+        after = pages.ladder_key(request.page_token)
         async with self._pool.acquire() as connection:
             found = await standings.leaderboard(connection, after, size + 1)
         page = found[:size]
         last = standings.LadderKey(page[-1].shown, page[-1].player.player_id) if len(found) > size else None
         return ladder_pb.GetLeaderboardResponse(
             standings=map(ladder_wire.standing_to_pb, page),
-            next_page_token=ladder_wire.ladder_token(last) if last else "",
+            next_page_token=pages.ladder_token(last) if last else "",
         )
 
     async def GetNeighbourhood(
@@ -138,7 +146,7 @@ class LadderRpc(LadderServiceServicer):
     ) -> ladder_pb.GetNeighbourhoodResponse:
         each_way = ladder_wire.each_way(request.each_way)
         me = caller().player_id
-        player_id = request.player_id or me
+        player_id = _asked(request.player_id)
         async with self._pool.acquire() as connection:
             if player_id != me and await matches.get_player(connection, player_id) is None:
                 raise _no_such_player()
@@ -150,11 +158,11 @@ class LadderRpc(LadderServiceServicer):
     async def GetPlayer(
         self, request: ladder_pb.GetPlayerRequest, _context: Context
     ) -> ladder_pb.GetPlayerResponse:
-        me = _caller()
+        me, player_id = _caller(), _asked(request.player_id)
         async with self._pool.acquire() as connection:
-            standing = await standings.standing(connection, request.player_id or me.player_id)
+            standing = await standings.standing(connection, player_id)
         if standing is None:
-            if request.player_id not in ("", me.player_id):
+            if player_id != me.player_id:
                 raise _no_such_player()
             standing = standings.newcomer(await self._meet(me))
         return ladder_pb.GetPlayerResponse(standing=ladder_wire.standing_to_pb(standing))
@@ -168,9 +176,9 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.ListMatchesRequest, _context: Context
     ) -> ladder_pb.ListMatchesResponse:
         size = ladder_wire.page_size(request.page_size)
-        before = ladder_wire.results_key(request.page_token)
+        before = pages.results_key(request.page_token)
         me = caller().player_id
-        player_id = request.player_id or me
+        player_id = _asked(request.player_id)
         async with self._pool.acquire() as connection:
             if player_id != me and await matches.get_player(connection, player_id) is None:
                 raise _no_such_player()
@@ -178,13 +186,13 @@ class LadderRpc(LadderServiceServicer):
         page = found[:size]
         return ladder_pb.ListMatchesResponse(
             matches=map(ladder_wire.result_to_pb, page),
-            next_page_token=ladder_wire.results_token(page[-1].ended_no) if len(found) > size else "",
+            next_page_token=pages.results_token(page[-1].ended_no) if len(found) > size else "",
         )
 
     async def GetRatingDecision(
         self, request: ladder_pb.GetRatingDecisionRequest, _context: Context
     ) -> ladder_pb.GetRatingDecisionResponse:
-        match_id = ladder_wire.match_id_of(request.match_id)
+        match_id = UUID(match_id_from_pb(request.match_id))
         async with self._pool.acquire() as connection:
             decision = await ladder.find_decision(connection, match_id)
             if decision is None:

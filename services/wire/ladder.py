@@ -1,13 +1,9 @@
-"""Standings, results and rating decisions as messages of spectacularbid.ladder.v1, and the tokens of its pages."""
+"""Standings, results and rating decisions as messages of spectacularbid.ladder.v1."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -17,7 +13,7 @@ from matchmaker.ladder import Change
 from matchmaker.rating import Rating
 from services.common.errors import malformed
 from services.storage.ladder import Decision
-from services.storage.standings import LadderKey, MatchResult, Standing
+from services.storage.standings import MatchResult, Standing
 from services.wire.matchmaking import player_to_pb
 from services.wire.tables import CAUSE, SEAT
 from spectacularbid.ladder.v1 import ladder_service_pb2 as pb
@@ -27,7 +23,6 @@ PAGE_SIZE: Final = 20
 PAGE_SIZE_MAX: Final = 100
 EACH_WAY: Final = 5
 EACH_WAY_MAX: Final = 50
-_TOKEN_LENGTH_MAX: Final = 512
 
 
 def page_size(asked: int) -> int:
@@ -42,71 +37,6 @@ def each_way(asked: int) -> int:
     if not 0 <= asked <= EACH_WAY_MAX:
         raise malformed(f"each_way: must be 1 to {EACH_WAY_MAX}, or 0 for {EACH_WAY}")
     return asked or EACH_WAY
-
-
-def match_id_of(text: str) -> UUID:
-    """A match id. Raises ServiceError."""
-    try:
-        return UUID(text)
-    except ValueError:
-        raise malformed("match_id: must be the id of a match") from None
-
-
-def ladder_token(key: LadderKey) -> str:
-    """The token of the page after `key`."""
-    return _token("ladder", [key.shown, key.player_id])
-
-
-def ladder_key(token: str) -> LadderKey | None:
-    """Where the page begins that a token names; None for the first. Raises ServiceError."""
-    match _fields("ladder", token):
-        case None:
-            return None
-        case [int(shown), str(player_id)] if abs(shown) < 2**31 and "\0" not in player_id:
-            return LadderKey(shown, player_id)
-        case _:
-            raise _bad_token()
-
-
-def results_token(ended_no: int) -> str:
-    """The token of the page after the match of this number."""
-    return _token("results", [ended_no])
-
-
-def results_key(token: str) -> int | None:
-    """The number before which the page begins; None for the first page. Raises ServiceError."""
-    match _fields("results", token):
-        case None:
-            return None
-        case [int(ended_no)] if 0 <= ended_no < 2**63:
-            return ended_no
-        case _:
-            raise _bad_token()
-
-
-def _token(kind: str, fields: list[int | str]) -> str:
-    text = json.dumps([kind, *fields], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _fields(kind: str, token: str) -> list[object] | None:
-    if not token:
-        return None
-    if len(token) > _TOKEN_LENGTH_MAX:
-        raise _bad_token()
-    try:
-        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
-        fields = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, RecursionError):
-        raise _bad_token() from None
-    if not isinstance(fields, list) or fields[:1] != [kind]:
-        raise _bad_token()
-    # `true` would pass as the number 1.
-    return [None if isinstance(field, bool) else field for field in fields[1:]]
-
-
-def _bad_token() -> Exception:
-    return malformed("page_token: must be empty or the next_page_token of the page before")
 
 
 def standing_to_pb(standing: Standing) -> pb.Standing:

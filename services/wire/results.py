@@ -19,6 +19,7 @@ from services.storage.refold import Moved, Shift, Summary
 from services.storage.rulings import Act, Ruling
 from services.storage.verdicts import Verdict
 from services.wire.operations import TEXT_MAX
+from services.wire.processes import engine_id_from_pb
 from spectacularbid.internal.operations.v1 import results_pb2 as pb
 
 MATCHES_MAX: Final = 1000
@@ -81,7 +82,7 @@ def _scope(request: pb.DeclareIncidentRequest) -> Scope:
     if request.all:
         return Scope(ScopeKind.ALL)
     if request.engine_id:
-        return Scope(ScopeKind.ENGINE, engine_id=request.engine_id)
+        return Scope(ScopeKind.ENGINE, engine_id=engine_id_from_pb(request.engine_id))
     return Scope(ScopeKind.MATCHES, match_ids=tuple(map(str, _match_ids(request.match_ids))))
 
 

@@ -21,7 +21,6 @@ from services.clock.timekeeper import Timekeeper
 from services.common.errors import ServiceError
 from services.common.settings import Environment
 from services.game import creation
-from services.game.rpc import _page_from_token
 from services.game.settings import GameSettings
 from services.matchmaking.identity import _name
 from services.storage.script import Script, start_of
@@ -29,9 +28,11 @@ from services.wire import (
     clock,
     clock_news,
     commands,
+    identity,
     ladder,
     matchmaking,
     operations,
+    pages,
     processes,
     results,
     rules,
@@ -129,16 +130,16 @@ def _create(request: match_pb.CreateMatchRequest) -> None:
 PUBLIC: Final[Mapping[type[Message], Read]] = {
     guest_service_pb2.CreateGuestRequest: refusing(lambda r: _name(r.name)),
     player_service_pb2.RegisterRequest: refusing(lambda r: _name(r.name)),
-    player_service_pb2.GetProfileRequest: refusing(),
+    player_service_pb2.GetProfileRequest: refusing(lambda r: identity.player_id_from_pb(r.player_id)),
     ladder_pb.GetLeaderboardRequest: refusing(
-        lambda r: ladder.page_size(r.page_size), lambda r: ladder.ladder_key(r.page_token)
+        lambda r: ladder.page_size(r.page_size), lambda r: pages.ladder_key(r.page_token)
     ),
     ladder_pb.GetNeighbourhoodRequest: refusing(lambda r: ladder.each_way(r.each_way)),
-    ladder_pb.GetPlayerRequest: refusing(),
+    ladder_pb.GetPlayerRequest: refusing(lambda r: identity.player_id_from_pb(r.player_id)),
     ladder_pb.ListMatchesRequest: refusing(
-        lambda r: ladder.page_size(r.page_size), lambda r: ladder.results_key(r.page_token)
+        lambda r: ladder.page_size(r.page_size), lambda r: pages.results_key(r.page_token)
     ),
-    ladder_pb.GetRatingDecisionRequest: refusing(lambda r: ladder.match_id_of(r.match_id)),
+    ladder_pb.GetRatingDecisionRequest: refusing(lambda r: commands.match_id_from_pb(r.match_id)),
     rules_pb.GetRulesRequest: refusing(rules.language_from_pb),
     matchmaking_pb.SeekRequest: refusing(matchmaking.wanted_from_pb),
     matchmaking_pb.CancelSeekRequest: refusing(),
@@ -147,7 +148,7 @@ PUBLIC: Final[Mapping[type[Message], Read]] = {
     match_pb.WatchRequest: refusing(lambda r: commands.match_id_from_pb(r.match_id)),
     match_pb.PlayRequest: refusing(_play),
     match_pb.GetMatchRequest: refusing(lambda r: commands.match_id_from_pb(r.match_id)),
-    match_pb.ListMyMatchesRequest: refusing(lambda r: _page_from_token(r.page_token)),
+    match_pb.ListMyMatchesRequest: refusing(lambda r: pages.matches_key(r.page_token)),
     match_pb.GetRecordRequest: refusing(lambda r: commands.match_id_from_pb(r.match_id)),
     match_pb.CreateMatchRequest: _create,
 }
@@ -160,6 +161,7 @@ OPERATIONS: Final[Mapping[type[Message], Read]] = {
     operations_pb.GetPoolsRequest: refusing(operations.order_count_from_pb),
     operations_pb.SetPoolModeRequest: refusing(lambda r: operations.mode_order_from_pb(r, "author")),
     operations_pb.AnnounceRequest: refusing(lambda r: operations.announcement_from_pb(r, "author")),
+    operations_pb.RevokeTokensRequest: refusing(lambda r: identity.revocation_from_pb(r, "author")),
     operations_pb.GetGamesRequest: refusing(processes.order_count_from_pb),
     operations_pb.DrainGameRequest: refusing(
         lambda r: processes.engine_id_from_pb(r.engine_id), lambda r: operations.reason_from_pb(r.reason)
