@@ -7,7 +7,7 @@ import sys
 import time
 
 from services.common import logs
-from services.common.auth import TokenIssuer
+from services.common.auth import GUEST_TOKEN_SECONDS, TokenIssuer
 from services.common.errors import try_again
 from services.common.host import Host, run_service
 from services.common.settings import SettingsError, load
@@ -159,7 +159,7 @@ class Matchmaking:
             host.register(
                 public,
                 add_GuestServiceServicer_to_server,
-                GuestRpc(host.pool, issuer),
+                GuestRpc(host.pool, issuer, min(GUEST_TOKEN_SECONDS, settings.token_seconds_max)),
                 GUEST_SERVICE,
             )
         internal = await host.internal_server(operators=f"/{OPERATIONS_SERVICE}/")

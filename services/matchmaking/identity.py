@@ -24,9 +24,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class GuestRpc(GuestServiceServicer):
     """Identities for anyone, signed with the local stack's own key."""
 
-    def __init__(self, pool: Pool, issuer: TokenIssuer) -> None:
+    def __init__(self, pool: Pool, issuer: TokenIssuer, token_seconds: int) -> None:
         self._pool = pool
         self._issuer = issuer
+        self._token_seconds = token_seconds
 
     async def CreateGuest(
         self, request: guest_pb.CreateGuestRequest, _context: Context
@@ -39,7 +40,8 @@ class GuestRpc(GuestServiceServicer):
             if name is not None:
                 await _register(connection, player_id, name)
             profile = await _profile(connection, player_id)
-        return wire.guest_to_pb(player_id, profile.name, *self._issuer.issue(player_id, profile.name))
+        token = self._issuer.issue(player_id, profile.name, seconds=self._token_seconds)
+        return wire.guest_to_pb(player_id, profile.name, *token)
 
 
 class PlayerRpc(PlayerServiceServicer):
@@ -66,10 +68,11 @@ class PlayerRpc(PlayerServiceServicer):
 
     async def GetProfile(self, request: pb.GetProfileRequest, _context: Context) -> pb.GetProfileResponse:
         me = caller()
+        player_id = wire.player_id_from_pb(request.player_id) if request.player_id else me.player_id
         async with self._pool.acquire() as connection:
-            if request.player_id in ("", me.player_id):
+            if player_id == me.player_id:
                 await players.put_player(connection, me.player_id, me.suggested_name, bot=me.bot)
-            profile = await _profile(connection, request.player_id or me.player_id)
+            profile = await _profile(connection, player_id)
         return pb.GetProfileResponse(profile=wire.profile_to_pb(profile))
 
 
