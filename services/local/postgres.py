@@ -41,6 +41,14 @@ _STOP_SECONDS_MAX = 40.0
 _ORPHAN_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.02
 
+SECRETIVE = {
+    # Parameters of statements, and rows that a constraint refused, hold hands and salts of live matches.
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+    "log_error_verbosity": "terse",
+}
+"""With these no log of the server tells what is stored. Every server for this service needs them."""
+
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -53,6 +61,7 @@ _SETTINGS = {
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
+    **SECRETIVE,
 }
 # A crash of the machine may lose everything; a crash of a process loses nothing all the same.
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}

@@ -8,12 +8,13 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import asyncpg
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -23,6 +24,7 @@ from services.local.child import Child, how_it_ended, tail
 from services.local.display import Display
 from services.local.places import DEFAULT_PORTS, HOST, Places, choose_ports, issuer_and_audience
 from services.local.postgres import EmbeddedPostgres
+from services.storage.logins import let_in, new_passwords, url_of
 from services.storage.migrate import migrate
 
 T = TypeVar("T")
@@ -64,6 +66,7 @@ class Stack:
         self._stop = asyncio.Event()
         self._secret = secrets.token_urlsafe(24)
         self._database_url = os.environ.get(f"{PREFIX}DATABASE_URL", "")
+        self._passwords: dict[str, str] = {}
         self._postgres: EmbeddedPostgres | None = None
         self._postgres_starting: asyncio.Future[str] | None = None
         self._services: dict[str, Child] = {}
@@ -157,7 +160,16 @@ class Stack:
                 self._watch("postgres", self._postgres_ended(self._postgres), self._postgres.log_path)
                 where = self._database_url.rpartition("@")[2].partition("/")[0]
             await self.during(asyncio.to_thread(migrate, self._database_url))
+            if self._postgres is not None:
+                # On a server of somebody else's the roles may have passwords already: there all come as they were told.
+                self._passwords = new_passwords()
+                await self.during(_let_in(self._database_url, self._passwords))
         self._display.ready("postgres", where, time.monotonic() - began)
+
+    def _database_url_of(self, role: str) -> str:
+        """The database as a service has it: with a role and a password of its own, which last as long as this stack."""
+        password = self._passwords.get(role)
+        return self._database_url if password is None else url_of(self._database_url, role, password)
 
     async def _postgres_ended(self, postgres: EmbeddedPostgres) -> int:
         while (status := postgres.exit_status()) is None:  # noqa: ASYNC110  a process sets no event
@@ -201,7 +213,6 @@ class Stack:
         """The environment of each service: ours, and what the stack decides."""
         common = {
             "ENV": os.environ.get(f"{PREFIX}ENV", "development"),
-            "DATABASE_URL": self._database_url,
             "INTERNAL_SECRET": self._secret,
             "JWKS_FILE": str(self.places.jwks.absolute()),
             # We read there that a service is listening.
@@ -233,6 +244,7 @@ class Stack:
                 for key, value in {
                     **common,
                     **own[name],
+                    "DATABASE_URL": self._database_url_of(name),
                     "METRICS_LISTEN": self.address(f"{name} metrics"),
                 }.items()
             }
@@ -334,6 +346,14 @@ class Stack:
             end.cancel()
             del self._ends[end]
         await asyncio.gather(*expected, return_exceptions=True)
+
+
+async def _let_in(url: str, passwords: Mapping[str, str]) -> None:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        await let_in(connection, passwords)
+    finally:
+        await connection.close()
 
 
 async def _waited(future: asyncio.Future[T]) -> T:

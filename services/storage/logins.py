@@ -31,8 +31,11 @@ def new_passwords() -> dict[str, str]:
 async def let_in(connection: Connection, passwords: Mapping[str, str]) -> None:
     """Give these roles these passwords. Whoever is connected may change roles; migrations have made them.
 
-    The passwords are plain ASCII. Roles belong to the whole server: who else uses it with these roles must know the new ones.
+    The passwords are plain ASCII. Roles belong to the whole server: who else uses it with these roles must know the new
+    ones. Raises KeyError for a role that is none of ours.
     """
+    if unknown := passwords.keys() - set(ROLES):
+        raise KeyError(*unknown)
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
         for role, password in passwords.items():

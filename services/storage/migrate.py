@@ -5,11 +5,15 @@
 The migrations are numbered plain SQL files beside this module, applied by dbmate under a lock in the database, so any
 number of these may run at once. Services never migrate: they wait until somebody has, and refuse to start on a schema
 that is not the one they were written for.
+
+Where nobody else gives the roles of the services their passwords, as on a cluster of one machine, they can be given here:
+SPECTACULAR_BID_ROLE_PASSWORDS is a JSON object of them. The user of the address must be able to change roles then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -22,9 +26,12 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import asyncpg
 
+from services.storage.logins import let_in
+
 MIGRATIONS = Path(__file__).with_name("migrations")
 
 _URL_VARIABLE = "SPECTACULAR_BID_DATABASE_URL"
+_PASSWORDS_VARIABLE = "SPECTACULAR_BID_ROLE_PASSWORDS"
 _POLL_SECONDS = 0.1
 
 LOCK_SECONDS = 5
@@ -156,11 +163,26 @@ def main() -> int:
         return 2
     try:
         migrate(url)
+        passwords = json.loads(os.environ.get(_PASSWORDS_VARIABLE) or "{}")
+        if passwords:
+            asyncio.run(_let_in(url, passwords))
     except MigrationError as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
+    except (OSError, ValueError, KeyError, asyncpg.PostgresError) as problem:
+        # No values: they may be passwords.
+        sys.stderr.write(f"the roles did not get their passwords: {type(problem).__name__}\n")
+        return 1
     sys.stdout.write(f"schema is at {expected_version()}\n")
     return 0
+
+
+async def _let_in(url: str, passwords: dict[str, str]) -> None:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        await let_in(connection, passwords)
+    finally:
+        await connection.close()
 
 
 if __name__ == "__main__":

@@ -91,7 +91,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 """By table and role: S reads, I adds, U changes, D removes rows; in brackets the only columns. A role that is not named
 has nothing there."""
 
-FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {"match_length(uuid)": ("matchmaking",)}
+FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "match_length(uuid)": ("matchmaking", "reader", "operator")
+}
 """What runs with the rights of its owner, and who may call it."""
 
 _HELD = """

@@ -29,6 +29,8 @@ from services.common.auth import TokenIssuer, write_new_keys
 from services.common.production import LOCAL_KEY_MARK
 from services.common.settings import PREFIX
 from services.local.postgres import EmbeddedPostgres
+from services.storage.logins import ROLES
+from services.storage.privileges import ROLE_PREFIX
 from spectacularbid.identity.v1 import player_service_pb2, player_service_pb2_grpc
 from spectacularbid.match.v1 import match_service_pb2, match_service_pb2_grpc
 from tests.authority import CLIENT, SERVER, Authority
@@ -112,6 +114,8 @@ class Cluster:
             ("database-app", "username"): "owner",
             ("database-app", "password"): secrets.token_hex(16),
             ("internal", "secret"): secrets.token_urlsafe(33),
+            **{(f"database-{role}", "username"): f"{ROLE_PREFIX}{role}" for role in ROLES},
+            **{(f"database-{role}", "password"): secrets.token_hex(16) for role in ROLES},
         }
         self.running: dict[str, subprocess.Popen[str]] = {}
         write_new_keys(folder / "signing.pem", folder / "jwks.json")
@@ -324,10 +328,13 @@ async def rehearse(folder: Path) -> None:
 
 
 async def _own_role(url: str, cluster: Cluster) -> None:
-    """The user and the database that CloudNativePG would have made: one owns the other, and is nobody besides."""
+    """The users and the database that CloudNativePG would have made: one owns it, and is nobody besides."""
     user, password = (cluster.values["database-app", key] for key in ("username", "password"))
     connection = await asyncpg.connect(url)
     try:
+        for role in ROLES:
+            mine, secret = (cluster.values[f"database-{role}", key] for key in ("username", "password"))
+            await connection.execute(f"create role {mine} login password '{secret}'")
         await connection.execute(f"create role {user} login password '{password}'")
         await connection.execute(f"alter database spectacular_bid owner to {user}")
     finally:

@@ -7,6 +7,8 @@ import re
 import pytest
 
 from services.__main__ import ROLES
+from services.local.postgres import SECRETIVE
+from services.storage import logins
 from tests.k8s.manifests import K8S, ROLE, Manifests
 
 
@@ -62,7 +64,10 @@ def test_production_holds_no_secret(production: Manifests) -> None:
 
 
 def test_the_secrets_of_development_are_made_and_not_kept(development: Manifests) -> None:
-    assert {name[:-11] for name in development.of("Secret")} == {"database-app", "internal", "guests"}
+    whose = {f"database-{role}" for role in (*logins.ROLES, "app", "roles")}
+    assert {name[:-11] for name in development.of("Secret")} == {*whose, "internal", "guests"}
+    (postgres,) = development.of("StatefulSet")["database"]["spec"]["template"]["spec"]["containers"]
+    assert {f"{name}={value}" for name, value in SECRETIVE.items()} <= set(postgres["args"])
     assert "/secrets/" in (K8S / "overlays" / "development" / ".gitignore").read_text("utf-8")
 
 

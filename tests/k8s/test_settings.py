@@ -28,7 +28,10 @@ from services.common.settings import (
 )
 from services.game.metrics import GameMetrics
 from services.game.settings import GameSettings
+from services.local.postgres import SECRETIVE
 from services.matchmaking.settings import MatchmakingSettings
+from services.storage import logins
+from services.storage.privileges import ROLE_PREFIX
 from tests.authority import Authority
 from tests.k8s.manifests import ROOT, Manifests, Pod
 
@@ -39,11 +42,21 @@ SETTINGS: Final[dict[str, type[Settings]]] = {
     "canary": CanarySettings,
 }
 SERVICES: Final = ("clock", "game", "matchmaking")
+USERS: Final = {
+    **{name: name for name in SERVICES},
+    "compact": "archiver",
+    "ops": "reader",
+    "migrate": "app",
+}
+"""As whom each role reaches the database."""
 COMMANDS: Final = {"ops": "services/ops", "compact": "services/ops", "migrate": "services/storage"}
 """Roles without a settings class, and where they read the environment."""
 SECRETS: Final = {
     ("database-app", "username"): "spectacular_bid",
     ("database-app", "password"): "hGx0VRyt5OJr2Qa8kLm3",
+    **{(f"database-{role}", "username"): f"{ROLE_PREFIX}{role}" for role in logins.ROLES},
+    **{(f"database-{role}", "password"): f"hGx0VRyt5OJr2Qa8kLm3-{role}" for role in logins.ROLES},
+    ("database-roles", "passwords"): "{}",
     ("internal", "secret"): "Zq3nV8xK1rT6wY9bD4fH7jL2mP5sC0gA",
 }
 
@@ -220,15 +233,25 @@ def test_addresses_lead_to_services(overlay: Manifests) -> None:
 def test_the_database_is_that_of_its_cluster(production: Manifests) -> None:
     cluster = production.of("Cluster")["database"]["spec"]
     made = cluster["bootstrap"]["initdb"]
-    urls = {
-        production.environment(pod, SECRETS).get(f"{PREFIX}DATABASE_URL")
-        for pod in production.ours().values()
-    }
-    (url,) = urls - {None}
-    user, password = SECRETS["database-app", "username"], SECRETS["database-app", "password"]
-    assert made["owner"] == user
-    assert str(url).startswith(
-        f"postgresql://{user}:{password}@database-rw:5432/{made['database']}?sslmode=verify-full"
+    for name, whose in USERS.items():
+        user, password = SECRETS[f"database-{whose}", "username"], SECRETS[f"database-{whose}", "password"]
+        env = production.environment(production.ours()[name], SECRETS)
+        place = f"@database-rw:5432/{made['database']}?sslmode=verify-full"
+        assert env[f"{PREFIX}DATABASE_URL"].startswith(f"postgresql://{user}:{password}{place}")
+    # By default it only looks.
+    act = production.environment(production.ours()["ops"], SECRETS)["OPERATOR_DATABASE_URL"]
+    assert act.startswith(f"postgresql://{ROLE_PREFIX}operator:")
+    assert {
+        role for role, pod in production.ours().items() if "DATABASE" in str(pod.container.get("env"))
+    } == set(USERS)
+    assert made["owner"] == SECRETS["database-app", "username"]
+    managed = {role["name"]: role for role in cluster["managed"]["roles"]}
+    assert managed.keys() == {f"{ROLE_PREFIX}{role}" for role in logins.ROLES}
+    for name, role in managed.items():
+        assert role["passwordSecret"]["name"] == name.replace(ROLE_PREFIX, "database-")
+        assert not role.keys() & {"superuser", "createdb", "createrole", "replication", "bypassrls"}
+    assert {name: str(value) for name, value in cluster["postgresql"]["parameters"].items()}.items() >= (
+        SECRETIVE.items()
     )
     connections = sum(
         count * (CommonSettings.model_fields["database_pool_size"].default + 2)

@@ -1,6 +1,7 @@
 """The schema is brought up to date by anyone, any number of times, and services wait for exactly theirs."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -88,3 +89,34 @@ def test_a_faulty_migration_is_reported_with_its_cause(
 )
 def test_only_a_server_on_this_machine_may_do_without_tls_unasked(given: str, used: str) -> None:
     assert migration._with_ssl_mode(given) == used
+
+
+def test_a_migration_lets_go_of_a_table_that_it_does_not_get(
+    empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes behind it would wait as long as it does. It is tried again, and gets there when the table is free."""
+
+    def step(number: int, statement: str) -> None:
+        text = f"-- migrate:up\n{statement};\n-- migrate:down\n"
+        (tmp_path / f"{number:04}_step.sql").write_text(text, "utf-8")
+
+    async def locked(work: Callable[[], None]) -> None:
+        connection = await asyncpg.connect(empty_database_url)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table t in access share mode")
+                await asyncio.to_thread(work)
+        finally:
+            await connection.close()
+
+    def gives_up() -> None:
+        with pytest.raises(MigrationError, match="lock timeout"):
+            migrate(empty_database_url, lock_seconds=0.05, attempts=2)
+
+    monkeypatch.setattr(migration, "MIGRATIONS", tmp_path)
+    monkeypatch.setattr(migration, "_LOCK_PAUSE_SECONDS", 0)
+    step(1, "create table t (n integer)")
+    migrate(empty_database_url)
+    step(2, "alter table t add column m integer")
+    asyncio.run(locked(gives_up))
+    migrate(empty_database_url)

@@ -67,7 +67,8 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
     from public.match_log where match_id = the_match
 $$;
 revoke all on function match_length from public;
-grant execute on function match_length to spectacular_bid_matchmaking;
+grant execute on function match_length to
+spectacular_bid_matchmaking, spectacular_bid_reader, spectacular_bid_operator;
 
 -- Everybody waits for the schema.
 grant select on schema_migrations to

@@ -129,10 +129,10 @@ async def ended(
     engine: str = "game-1",
 ) -> str:
     """A match that ended then."""
-    made = await put_result(connection, north, south, winner, cause, rated=False, engine=engine)
-    await connection.execute(
-        "update match_outcome set detail = $2, ended_at = $3 where match_id = $1", made.match_id, detail, at
+    made = await put_result(
+        connection, north, south, winner, cause, rated=False, engine=engine, detail=detail
     )
+    await connection.execute("update match_outcome set ended_at = $2 where match_id = $1", made.match_id, at)
     return str(made.match_id)
 
 
@@ -141,7 +141,7 @@ async def credit(connection: Connection, match_id: str, seat: str, ns: int, revi
     await connection.execute(
         """
         insert into match_log (match_id, revision, first_sequence, last_sequence, fence, events, seat, credited_ns)
-        values ($1, $2, $2, $2, 1, '[]', $3, $4)
+        values ($1, $2, $2, $2, 1, '[{}]', $3, $4)
         """,
         match_id,
         revision,

@@ -61,6 +61,7 @@ async def put_result(
     *,
     rated: bool = True,
     engine: str = "game-1",
+    detail: str = "",
 ) -> Finished:
     """A match that has just ended."""
     made = Finished(uuid.uuid4(), north, south, winner, cause, rated, engine)
@@ -93,13 +94,15 @@ async def put_result(
             )
         await connection.execute(
             """
-            insert into match_outcome (match_id, winner, cause, evidence_id, fence, north_balance, south_balance)
-            values ($1, $2, $3, $4, 1, 150, 150)
+            insert into match_outcome (match_id, winner, cause, evidence_id, fence, north_balance, south_balance, detail)
+            values ($1, $2, $3, $4, 1, $5, 300 - $5, $6)
             """,
             made.match_id,
             winner,
             cause,
             evidence,
+            150 if cause != "balance" else 300 if winner == "north" else 0,
+            detail,
         )
     return made
 

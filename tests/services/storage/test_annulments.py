@@ -36,15 +36,18 @@ async def put_live(connection: Connection, north: str, south: str) -> UUID:
     """A rated match that is played."""
     match_id = uuid4()
     await put_players(connection, (north, south))
-    await connection.execute(
-        """
-        insert into match (match_id, mode, rated, north, south, bank_ns, delay_ns, start_limit_ns, continue_limit_ns)
-        values ($1, 'rated', true, $2, $3, 120000000000, 10000000000, 1, 1)
-        """,
-        match_id,
-        north,
-        south,
-    )
+    async with connection.transaction():
+        await connection.execute(
+            """
+            insert into match (match_id, mode, rated, north, south, bank_ns, delay_ns, start_limit_ns, continue_limit_ns)
+            values ($1, 'rated', true, $2, $3, 120000000000, 10000000000, 1, 1)
+            """,
+            match_id,
+            north,
+            south,
+        )
+        seats = [(north, match_id), (south, match_id)]
+        await connection.executemany("insert into live_seat (player_id, match_id) values ($1, $2)", seats)
     return match_id
 
 
@@ -52,6 +55,7 @@ async def end(connection: Connection, match_id: UUID) -> None:
     """It ends as matches do."""
     await connection.execute(
         """
+        with freed as (delete from live_seat where match_id = $1)
         insert into match_outcome (match_id, winner, cause, fence, north_balance, south_balance)
         values ($1, 'north', 'resignation', 1, 150, 150)
         """,

@@ -50,9 +50,11 @@ async def put_log(connection: Connection, match_id: UUID) -> None:
     )
     judged |= {"turn": 7, "timeline_id": "t", "bank_after_ns": 0, "credited_ns": 5, "carried_ns": 1}
     judged |= {"clock_id": "c", "policy_version": "v1"}
+    last = 0
     for number, events in enumerate(EVENTS, 1):
-        row: dict[str, Any] = {"match_id": match_id, "revision": number, "first_sequence": 2 * number}
-        row |= {"last_sequence": 2 * number + 1, "fence": 1, "events": json.dumps(events)}
+        row: dict[str, Any] = {"match_id": match_id, "revision": number, "first_sequence": last + 1}
+        last += len(events)
+        row |= {"last_sequence": last, "fence": 1, "events": json.dumps(events)}
         if number > 1:
             row |= {"seat": "north", "request_id": f"r{number}", "request_hash": bytes(range(number))}
         if number == 2:

@@ -143,7 +143,7 @@ async def test_another_ruling_under_the_same_revision_is_not_taken_for_ours(data
     async with journal_on(database_url) as (journal, pool):
         match_id = await new_match(pool)
         await journal.append(entry(match_id))
-        other = replace(entry(match_id), events="[]", request_id="another")
+        other = replace(entry(match_id), events='[{"event": "other"}]', request_id="another")
         with pytest.raises(FencedError):
             await journal.append(other)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
 from services.common.rights import Rights
 from services.storage.logins import ROLES
+from services.storage.migrate import migrate
 from services.storage.pool import Connection, open_pool
 from services.storage.privileges import ROLE_PREFIX, TABLES, difference
 from services.storage.sessions import LIMITS, session_settings
-from tests.roles import open_roles, url_as
+from tests.roles import PASSWORD, open_roles, url_as
 
 SETTINGS: Final = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 
@@ -34,6 +37,27 @@ async def test_the_database_gives_each_role_what_the_table_says(owner: Connectio
     for role in ROLES:
         found = await difference(owner, role, user=f"{ROLE_PREFIX}{role}")
         assert (role, found.missing, found.more) == (role, (), ())
+
+
+async def test_an_owner_who_is_nobody_besides_migrates(owner: Connection, empty_database_url: str) -> None:
+    """As in a managed database, where the roles are there before and nobody may change them."""
+    parts = urlsplit(empty_database_url)
+    name = f"owner_{parts.path[1:]}"
+    await owner.execute(f"create role {name} login password '{PASSWORD}'")
+    await owner.execute(f'alter database "{parts.path[1:]}" owner to {name}')
+    place = parts.netloc.rpartition("@")[2]
+    url = urlunsplit(parts._replace(netloc=f"{name}:{PASSWORD}@{place}"))
+    await asyncio.to_thread(migrate, url)
+    connection = await asyncpg.connect(url)
+    try:
+        for role in ROLES:
+            found = await difference(connection, role, user=f"{ROLE_PREFIX}{role}")
+            assert (role, found.missing, found.more) == (role, (), ())
+    finally:
+        await connection.close()
+        last = await asyncpg.connect(empty_database_url)
+        await last.execute(f"reassign owned by {name} to current_user; drop role {name}")
+        await last.close()
 
 
 FORBIDDEN: Final = {
@@ -76,11 +100,11 @@ FORBIDDEN: Final = {
         "delete from match_archive",
         "delete from match_outcome",
         "select from rating",
+        "select match_length(gen_random_uuid())",
     ),
     "reader": (
         "update incident set ended_at = now()",
         "insert into rating_ruling (ruling_id) select null",
-        "select match_length(gen_random_uuid())",
     ),
     "operator": (
         "update match_outcome set winner = null",
