@@ -31,7 +31,7 @@ def default_file() -> Path:
 
 def read(file: Path, server: str) -> Identity | None:
     """The identity kept for a server; None when there is none that is still good."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         identity = Identity(**json.loads(file.read_text("utf-8"))[server])
         if identity.expires_at > time.time() + _SPARE_SECONDS:
             return identity
@@ -41,7 +41,7 @@ def read(file: Path, server: str) -> Identity | None:
 def write(file: Path, server: str, identity: Identity) -> None:
     """Keep an identity. The file is readable for its owner alone and never half written."""
     kept: dict[str, object] = {}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         known = json.loads(file.read_text("utf-8"))
         kept = known if isinstance(known, dict) else {}
     kept[server] = asdict(identity)

@@ -102,7 +102,7 @@ def _tokens(text: str) -> dict[str, str]:
     """The token of each bot. Raises ValueError naming what is wrong, and never a token."""
     try:
         tokens = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("is no JSON") from None
     if not isinstance(tokens, dict) or not all(isinstance(token, str) for token in tokens.values()):
         raise ValueError("is no object of names and tokens")

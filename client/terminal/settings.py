@@ -62,6 +62,9 @@ def read(file: Path) -> Settings:
     except tomllib.TOMLDecodeError as error:
         msg = f"{file}: {error}"
         raise SettingsError(msg) from None
+    except RecursionError:
+        msg = f"{file}: nested too deeply"
+        raise SettingsError(msg) from None
     known = {field.name for field in fields(Settings)}
     for name, value in found.items():
         if name not in known:

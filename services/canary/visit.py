@@ -265,7 +265,7 @@ def _tokens(file: Path) -> BySeat[str]:
     try:
         found = json.loads(file.read_text("utf-8"))
         return BySeat(*(str(found[seat.value]) for seat in SEATS))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{file} is no JSON object with the tokens `north` and `south`") from None
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeVar
 import asyncpg
 import typer
 
+from services.common.production import is_database_url
 from services.common.settings import PREFIX
 from services.local.places import Places
 from services.storage.pool import Connection
@@ -63,6 +64,10 @@ def with_database(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(run())
+    except ValueError:
+        if is_database_url(url):
+            raise
+        raise typer.BadParameter("is no URL of a database", param_hint="--database-url") from None
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         sys.stderr.write(f"the database does not answer as it should: {str(error) or 'it is silent'}\n")
         raise typer.Exit(UNREADABLE) from None
@@ -78,4 +83,7 @@ def time_of(text: str, hint: str) -> datetime | None:
         raise typer.BadParameter(f"{text!r} is no ISO time", param_hint=hint) from None
     if read.tzinfo is None:
         raise typer.BadParameter(f"{text!r} has no time zone (+00:00, Z)", param_hint=hint)
-    return read.astimezone(UTC)
+    try:
+        return read.astimezone(UTC)
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is before or after all years", param_hint=hint) from None

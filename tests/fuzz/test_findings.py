@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from client import wire as client_wire
@@ -21,12 +22,14 @@ from services.common import redaction
 from services.common.errors import ServiceError
 from services.common.settings import SettingsError, load
 from services.game.settings import GameSettings
+from services.ops.database import time_of
 from services.wire import clock, clock_news, results
 from services.wire.clock import MalformedClockMessageError
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as clock_pb
 from spectacularbid.internal.operations.v1 import results_pb2
 from spectacularbid.match.v1 import match_service_pb2 as match_pb
 from spectacularbid.match.v1 import table_pb2
+from tests.fuzz.files import run_files
 from tests.fuzz.records import EXAMPLE
 
 CURSOR = "\x1b]0;PWNED\x07\x1b[2J"
@@ -179,3 +182,15 @@ def test_a_setting_that_should_be_json_and_is_none_is_a_fault_of_the_settings(
     with pytest.raises(SettingsError, match="house_bots") as fault:
         load(GameSettings)
     assert "horse" not in "".join(traceback.format_exception(fault.value))
+
+
+@pytest.mark.parametrize("name", ["screens", "identity", "bots", "canary"])
+def test_a_file_that_goes_too_deep_is_a_fault_of_the_file(name: str) -> None:
+    """Settings of the screens, who one is, and tokens of bots ended with a traceback."""
+    run_files(f"{name}\n{'x = ' if name == 'screens' else ''}{'[' * 4000}".encode())
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_time_before_or_after_all_years_is_a_fault_of_the_option(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        time_of(text, "--since")
