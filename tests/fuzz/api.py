@@ -21,6 +21,7 @@ from typing import Final
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.fuzz.apiafter import Before
+from tests.fuzz.apifleeting import fleeting
 from tests.fuzz.apiqueue import seekers
 from tests.fuzz.apitable import table
 from tests.fuzz.apivisits import Visits
@@ -88,6 +89,8 @@ async def visits(world: World, until: float, seed: str) -> None:
         visitor = Visits(world, random.Random(rng.random()))
         for _ in range(rng.randrange(1, 60)):
             await visitor.one()
+        if rng.random() < 0.2:
+            await fleeting(world, rng)
 
 
 async def run(made: Stack, seconds: float, seed: int) -> Summary:
