@@ -178,10 +178,15 @@ async def _time_of(level: Level, at_once: int, plays_max: int) -> float:
         watched = Watched(level, thinker, 1)
         table = watched.until_it_must_think()
         legal = replace(table.prompt.legal, plays=table.prompt.legal.plays[:plays_max])
-        clock = replace(table.prompt.clock, delay_left_ms=10_000, as_of=0.0)
-        table = replace(table, prompt=replace(table.prompt, legal=legal, clock=clock))
+        table = with_time(replace(table, prompt=replace(table.prompt, legal=legal)))
         await asyncio.gather(*(watched.bot.choose(table) for _ in range(at_once)))
     return passing.now
+
+
+def with_time(table: TableState) -> TableState:
+    """The same, with all of the delay left."""
+    clock = replace(table.prompt.clock, delay_left_ms=10_000, as_of=0.0)
+    return replace(table, prompt=replace(table.prompt, clock=clock))
 
 
 async def test_what_everybody_sees_is_not_held_up() -> None:
@@ -189,10 +194,10 @@ async def test_what_everybody_sees_is_not_held_up() -> None:
     passing = Passing()
     async with Thinker(0.2, passing.clock, passing.rest) as thinker:
         watched = Watched(LEVELS["strong"], thinker, 1)
-        assert await watched.bot.choose(watched.table) is not None
+        assert await watched.bot.choose(with_time(watched.table)) is not None
         while not (watched.table.prompt.legal.draw or watched.table.prompt.legal.pass_turn):
             watched.step()
-        assert await watched.bot.choose(watched.table) is not None
+        assert await watched.bot.choose(with_time(watched.table)) is not None
     assert passing.now < 0.01
 
 
