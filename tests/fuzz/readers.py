@@ -274,11 +274,12 @@ def _news(response: match_pb.WatchResponse) -> None:
 
 
 def _answer(answer: match_pb.Answer) -> None:
-    str(client_errors.from_refused(answer.refused))
+    assert str(client_errors.from_refused(answer.refused)).isprintable()
 
 
 def _outcome(match: ladder_pb.FinishedMatch) -> None:
-    client_wire.outcome_from_pb(match.outcome)
+    assert client_wire.outcome_from_pb(match.outcome).detail.isprintable()
+    assert client_wire.player_from_pb(match.north).name.isprintable()
 
 
 CLIENT: Final[Mapping[type[Message], Read]] = {
