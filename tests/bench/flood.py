@@ -33,7 +33,7 @@ from rich.table import Table
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.bench.attacks import GAME, Attack, attacks
-from tests.bench.costs import resident_megabytes
+from tests.bench.costs import processor_seconds, resident_megabytes
 from tests.drains import samples
 from tests.population import percentile
 from tests.processes import Process, running
@@ -108,6 +108,9 @@ class Phase:
     """How long the game process could not be shown to have listened: credited to each match that waited then."""
     quiet_gap_ms: float = 0.0
     """The same in the quiet time before."""
+    busy: dict[str, float] = field(default_factory=dict)
+    """Processor time of each process, as a share of one core."""
+    quiet_busy: dict[str, float] = field(default_factory=dict)
     ended: Counter[str] = field(default_factory=Counter)
     """Honest matches that ended on time or void."""
     memory: dict[str, tuple[float, float, float]] = field(default_factory=dict)
@@ -188,11 +191,11 @@ class Bench:
 
     async def run(self, wanted: list[int]) -> None:
         """Every attack with its quiet time around it."""
-        before, gap = await self._quiet()
+        before, gap, busy = await self._quiet()
         for index in wanted:
             phase = await self._attack(index, attacks()[index])
-            phase.quiet_gap_ms = gap
-            after, gap = await self._quiet()
+            phase.quiet_gap_ms, phase.quiet_busy = gap, busy
+            after, gap, busy = await self._quiet()
             phase.quiet = [before, after]
             before = after
             self.honest.look()
@@ -200,11 +203,19 @@ class Bench:
             self.phases.append(phase)
             self.console.print(f"  {phase.name}: p99 {phase.commands[3]:.0f} ms", highlight=False)
 
-    async def _quiet(self) -> tuple[tuple[float, float], float]:
+    async def _quiet(self) -> tuple[tuple[float, float], float, dict[str, float]]:
         await asyncio.sleep(SETTLE_SECONDS)
-        began, gap = time.monotonic(), await self._gap()
+        began, gap, spent = time.monotonic(), await self._gap(), self._spent()
         await asyncio.sleep(self._options.quiet)
-        return (began, time.monotonic()), (await self._gap() - gap) * 1000
+        busy = self._busy(spent, began)
+        return (began, time.monotonic()), (await self._gap() - gap) * 1000, busy
+
+    def _spent(self) -> dict[str, float]:
+        return {name: processor_seconds(self.made.processes[name].pid) for name in SERVICES}
+
+    def _busy(self, before: dict[str, float], began: float) -> dict[str, float]:
+        took = time.monotonic() - began
+        return {name: (now - before[name]) / took for name, now in self._spent().items()}
 
     async def _attack(self, index: int, attack: Attack) -> Phase:
         phase = Phase(attack.name, attack.target)
@@ -224,14 +235,14 @@ class Bench:
         ended, gap = await self._ended(), await self._gap()
         process = await self._start("flooder", f"attack-{index}", order)
         await process.event("flooding")
-        began = time.monotonic()
+        began, spent = time.monotonic(), self._spent()
         while (
             process.exit_status() is None and time.monotonic() < began + self._options.seconds + LATE_SECONDS
         ):
             await asyncio.sleep(LOOK_SECONDS)
             most = {name: max(most[name], now) for name, now in self._memory().items()}
             if time.monotonic() < began + self._options.seconds:
-                phase.window = (began, time.monotonic())
+                phase.window, phase.busy = (began, time.monotonic()), self._busy(spent, began)
         if process.exit_status() is None:
             process.kill()
         floods = [line for line in process.events() if line["event"] == "flooded"]
@@ -280,6 +291,7 @@ def report(phases: list[Phase], seconds: float) -> Table:
         "ladder p50 / p99, without",
         "with",
         "gap ms, without / with",
+        "core used, without / with",
         "seeks",
         "time / void",
         "game MB",
@@ -302,6 +314,7 @@ def report(phases: list[Phase], seconds: float) -> Table:
             f"{ladder[0]:.1f} / {ladder[1]:.1f}",
             f"{ladder[2]:.1f} / {ladder[3]:.1f}",
             f"{phase.quiet_gap_ms:.0f} / {phase.gap_ms:.0f}",
+            f"{phase.quiet_busy[phase.target]:.0%} / {phase.busy[phase.target]:.0%}",
             f"{phase.seeks[0]} / {phase.seeks[1]}" + (f", {phase.stolen} taken" if phase.stolen else ""),
             f"{phase.ended['time']} / {phase.ended['void']}",
             " ".join(f"{figure:.0f}" for figure in phase.memory["game"]),
