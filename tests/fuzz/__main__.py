@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -176,7 +176,8 @@ def api(asked: argparse.Namespace) -> int:
     from tests.fuzz.api import main as fuzz_it
 
     summary = asyncio.run(fuzz_it(asked.seconds, asked.seed))
-    print("SUMMARY " + json.dumps(asdict(summary), default=str), flush=True)
+    print(summary.text())
+    print("SUMMARY " + json.dumps({"calls": summary.calls, "findings": summary.findings}), flush=True)
     return 1 if summary.findings else 0
 
 
