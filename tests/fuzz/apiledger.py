@@ -25,6 +25,9 @@ from tests.stack import Stack
 
 BUSY: Final = frozenset({"TRY_AGAIN", "LIMIT_REACHED"})
 """Answers that a busy service may give to anything, if they say when to come back."""
+ANOTHER: Final = "another match: "
+"""Before what a player of this match was told who wanted a second one."""
+BUSY_OR_REUSED: Final = (*BUSY, "REQUEST_ID_REUSED", "MALFORMED")
 GONE: Final = frozenset({"CANCELLED", "UNAVAILABLE", "UNANSWERED"})
 """No answer: the stream was cut before."""
 
@@ -207,6 +210,11 @@ def _misrecorded(course: Course, look: Look, *, rated: bool) -> list[str]:
     if look.said in GONE or look.said in BUSY:
         return []
     outcomes = [course.stages[at].state.outcome for at in course.window(look.known, look.answered_at)]
+    if look.said.startswith(ANOTHER):
+        fits = {f"{ANOTHER}PLAYER_BUSY": None in outcomes, f"{ANOTHER}OK": any(outcomes)}
+        return (
+            [] if fits.get(look.said, look.said.endswith(BUSY_OR_REUSED)) else [f"{look.said} at {outcomes}"]
+        )
     right = set()
     if None in outcomes:
         right.add("MATCH_LIVE")

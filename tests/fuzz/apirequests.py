@@ -155,6 +155,46 @@ def nonsense(rng: random.Random) -> pb.Command:
     return rng.choice(makers)()
 
 
+def near(rng: random.Random, table: table_pb2.Table) -> pb.Command:
+    """A command that fits the table nearly, or quite."""
+    ends = [end.end for end in table.layout.ends]
+    spinner = table.layout.spinner
+    ends += [
+        table_pb2.End(tile=spinner, port=port)
+        for port in (table_pb2.PORT_BRANCH_A, table_pb2.PORT_BRANCH_B)
+        if table.layout.HasField("spinner")
+    ]
+    ends += [table_pb2.End(tile=placed.tile, port=table_pb2.PORT_HIGH) for placed in table.layout.placements]
+    tiles = [*table.hand, *(tile_to_pb(tile.text) for tile in rng.sample(DOUBLE_SIX, 2))]
+    bids = (
+        0,
+        10,
+        15,
+        17,
+        150,
+        155,
+        165,
+        300,
+        table.standing_bid,
+        table.standing_bid + 5,
+        table.standing_bid + 10,
+    )
+    kind = rng.randrange(10)
+    if kind < 5:
+        end = rng.choice(ends) if ends and rng.random() < 0.9 else None
+        return pb.Command(play=pb.PlaceTile(tile=rng.choice(tiles), end=end))
+    if kind < 7:
+        return pb.Command(bid=pb.Bid(amount=rng.choice(bids)))
+    return rng.choice(
+        (
+            pb.Command(draw=pb.Draw()),
+            pb.Command(pass_turn=pb.Pass()),
+            pb.Command(accept=pb.Accept()),
+            pb.Command(decline=pb.Decline()),
+        )
+    )
+
+
 def add(rng: random.Random, command: pb.Command, *, most: int = CONTRIBUTION_MAX) -> None:
     """What a player may add to a deal, with the press for it."""
     action = command.WhichOneof("action")
