@@ -17,7 +17,6 @@ from client.look import Ascii, AutoDraw, AutoPass, Colours, Plain, SettingsFile,
 from client.printable import printable
 from client.session import CASUAL, RATED, MatchHandle
 from client.words import Pauses
-from engine.seats import NORTH, SOUTH
 
 if TYPE_CHECKING:
     from client.session import Client
@@ -127,19 +126,20 @@ async def _challenge(client: Client, bot: str) -> MatchHandle:
     try:
         return await client.challenge(house_bot=bot)
     except CallError as error:
-        if error.reason != "PLAYER_BUSY":
+        if error.reason != "PLAYER_BUSY" or (live := await client.live_match()) is None:
             raise
-        own = (await client.profile()).player_id
-        async for live in client.my_matches(live_only=True):
-            seat = NORTH if live.north.player_id == own else SOUTH
-            return MatchHandle(live.match_id, live.address or client.game_address, seat)
-        raise
+        return live
 
 
 async def _seek(client: Client, *, rated: bool) -> None:
     with console.status("waiting for an opponent (Ctrl-C cancels)") as status:
         pool = RATED if rated else CASUAL
-        handle = await client.seek(pool, waiting=lambda facts: status.update(_waiting_line(facts)))
+        try:
+            handle = await client.seek(pool, waiting=lambda facts: status.update(_waiting_line(facts)))
+        except CallError as error:
+            if error.reason != "PLAYER_BUSY" or (live := await client.live_match()) is None:
+                raise
+            handle = live
     await sit_down(client, handle, console)
 
 

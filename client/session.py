@@ -15,6 +15,7 @@ from client.errors import UnreachableError, from_rpc
 from client.match import MatchStream, Transport
 from client.table import Player
 from client.wire import player_from_pb, seat_to_pb, some_seat_from_pb, table_from_pb
+from engine.seats import NORTH, SOUTH
 from spectacularbid.identity.v1 import guest_service_pb2, player_service_pb2
 from spectacularbid.ladder.v1 import ladder_service_pb2
 from spectacularbid.match.v1 import match_service_pb2
@@ -254,7 +255,7 @@ class Client:
     async def challenge(
         self, *, house_bot: str = "", player_id: str = "", seat: Seat | None = None
     ) -> MatchHandle:
-        """Create an unrated match against a house bot or a named player."""
+        """Create an unrated match against a house bot, or invite a named player to one."""
         request = match_service_pb2.CreateMatchRequest(seat=seat_to_pb(seat))
         if house_bot:
             request.house_bot = house_bot
@@ -307,9 +308,25 @@ class Client:
         )
         return table_from_pb(answer.snapshot, time.monotonic())
 
-    async def my_matches(self, *, live_only: bool = False) -> AsyncIterator[match_service_pb2.MatchSummary]:
-        """The caller's matches, newest first."""
-        request = match_service_pb2.ListMyMatchesRequest(page_size=_PAGE_SIZE, live_only=live_only)
+    async def live_match(self) -> MatchHandle | None:
+        """The match that the caller is in now; None for none."""
+        own = (await self.profile()).player_id
+        async for live in self.my_matches(live_only=True):
+            seat = NORTH if live.north.player_id == own else SOUTH
+            other = player_from_pb(live.south if seat is NORTH else live.north)
+            return MatchHandle(live.match_id, live.address or self.game_address, seat, other)
+        return None
+
+    async def my_matches(
+        self, *, live_only: bool = False, invitations: bool = False
+    ) -> AsyncIterator[match_service_pb2.MatchSummary]:
+        """The caller's matches, newest first; or, with `invitations`, those that others have created against the caller.
+
+        Pressing Start in one accepts it; resigning before declines it.
+        """
+        request = match_service_pb2.ListMyMatchesRequest(
+            page_size=_PAGE_SIZE, live_only=live_only, invitations=invitations
+        )
         while True:
             page = await self._connections.call(
                 self.game_address, lambda service: service.matches.ListMyMatches, request

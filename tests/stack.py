@@ -101,6 +101,8 @@ class Stack:
                 "ENGINE_ID": name,
                 "CLOCK_ADDRESS": self.address("clock"),
                 "MATCHMAKING_ADDRESS": self.address("placement"),
+                # Tests make their matches themselves, and many.
+                "CREATED_SHARE": "1",
             },
             "canary": {
                 "CANARY_SERVER": self.address("matchmaking"),

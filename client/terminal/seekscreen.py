@@ -70,6 +70,9 @@ class SeekScreen(OnceScreen[MatchHandle | str]):
         except CallError as error:
             if self._cancelling and error.reason == "SEEK_CANCELLED":
                 return  # whoever cancelled it goes on
+            if error.reason == "PLAYER_BUSY" and (live := await self._going_on()) is not None:
+                self._finish(live)
+                return
             wait = error.retry_after_seconds
             self._finish(f"error: {error.message}{'' if wait is None else f' ({wait:.0f} s)'}")
         except ClientError as error:
@@ -78,6 +81,13 @@ class SeekScreen(OnceScreen[MatchHandle | str]):
             if self._settings.bell:
                 self.app.bell()
             self._finish(handle)
+
+    async def _going_on(self) -> MatchHandle | None:
+        """The match that the player is in already, and that no pool has made."""
+        try:
+            return await self._client.live_match()
+        except ClientError:
+            return None
 
     def _hear(self, facts: Waiting) -> None:
         self._facts, self._heard = facts, time.monotonic()

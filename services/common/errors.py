@@ -85,6 +85,16 @@ def limit_reached(message: str, after_seconds: float = 1.0) -> ServiceError:
     )
 
 
+def busy(match_id: str | None) -> ServiceError:
+    """FAILED_PRECONDITION: the caller has another live match."""
+    return ServiceError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "PLAYER_BUSY",
+        "you have a live match",
+        metadata={"match_id": match_id} if match_id else None,
+    )
+
+
 def internal(opaque_id: str) -> ServiceError:
     """INTERNAL: a fault of ours. The client learns an id, the log has the rest."""
     return ServiceError(grpc.StatusCode.INTERNAL, "INTERNAL", f"internal error {opaque_id}")

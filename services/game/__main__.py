@@ -67,7 +67,14 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
         courses = Courses(metrics.commands, host.tracer)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
-            rooms = Rooms(host.pool, shell, room_tasks, settings.linger_seconds)
+            rooms = Rooms(
+                host.pool,
+                shell,
+                room_tasks,
+                settings.linger_seconds,
+                capacity=settings.capacity,
+                created_max=max(1, int(settings.capacity * settings.created_share)),
+            )
             host.database.on_changed = rooms.continuity.doubt
             placement = PlacementLink(
                 settings.matchmaking_address,

@@ -14,10 +14,10 @@ from engine.deal import Deal
 from engine.match import Match
 from engine.seats import BySeat, Seat
 from services.common.auth import PLAYER_ID, Identity, house_bot_id
-from services.common.errors import ServiceError, malformed
+from services.common.errors import ServiceError, busy, limit_reached, malformed
 from services.common.settings import Environment
 from services.game.settings import GameSettings
-from services.storage import matches, players
+from services.storage import invitations, matches, players
 from services.storage.matches import NewMatch, PlayerBusyError, RequestReusedError
 from services.storage.pool import Connection, Pool
 from services.storage.script import Script
@@ -27,6 +27,8 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 
 START_LIMIT = 60 * SECOND
 CONTINUE_LIMIT = 30 * SECOND
+FULL_SECONDS = 5.0
+"""When to ask again where too many created matches are played."""
 DEALS_MAX = 64
 BANK_MS_MAX = 3_600_000
 DELAY_MS_MAX = 600_000
@@ -149,10 +151,11 @@ def _script(request: pb.CreateMatchRequest) -> Script:
     return Script(balances, jockey, tuple(deals))
 
 
-async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) -> str:
+async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str, *, room: bool = True) -> str:
     """Creates the match, or finds the one an earlier call with this request_id created. Returns its id.
 
-    Raises ServiceError: PLAYER_NOT_FOUND, PLAYER_BUSY, REQUEST_ID_REUSED.
+    Another player is invited, and has nothing to do with the match before accepting. Without `room` nothing new is
+    made. Raises ServiceError: PLAYER_NOT_FOUND, PLAYER_BUSY, REQUEST_ID_REUSED, INVITATION_REFUSED, LIMIT_REACHED.
     """
     try:
         async with pool.acquire() as connection, connection.transaction():
@@ -161,8 +164,13 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
             )
             if known is not None:
                 return known
+            if not room:
+                raise limit_reached("too many matches that players have created are played", FULL_SECONDS)
             new = await _new_match(connection, wanted, creator)
-            await matches.create_match(connection, new, engine_id)
+            invited = await _invited(connection, new)
+            await matches.create_match(connection, new, engine_id, invited=invited)
+            if invited is not None:
+                await invitations.invite(connection, new.match_id, creator.player_id, invited)
             return new.match_id
     except asyncpg.UniqueViolationError:
         # The same call came twice at once and the other was first.
@@ -174,14 +182,34 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str) 
         raise ServiceError(
             grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED", "request_id: was used with another payload"
         ) from None
-    except PlayerBusyError as busy:
-        own = busy.player_id == creator.player_id
-        raise ServiceError(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "PLAYER_BUSY",
-            "you have a live match" if own else "the other player has a live match",
-            metadata={"match_id": busy.match_id or ""} if own else None,
-        ) from None
+    except PlayerBusyError as other:
+        # The creator alone was to be seated: what the other player does is not told.
+        raise busy(other.match_id) from None
+
+
+async def _invited(connection: Connection, new: NewMatch) -> str | None:
+    """Who is invited to a match; None for a match against a house bot or on one device.
+
+    Raises ServiceError when this creator may not invite that player now.
+    """
+    creator = new.created_by
+    others = [player for player in (new.north, new.south) if player != creator]
+    if creator is None or not others:
+        return None
+    other = await matches.get_player(connection, others[0])
+    if other is None or other.bot:
+        return None
+    match await invitations.may_invite(connection, creator, other.player_id):
+        case invitations.Refused.BLOCKED:
+            raise ServiceError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "INVITATION_REFUSED",
+                "the player does not want to be invited by you",
+            )
+        case invitations.TooMany(whose, wait):
+            raise limit_reached(f"too many invitations {whose} were not accepted", wait.total_seconds())
+        case _:
+            return other.player_id
 
 
 async def _new_match(connection: Connection, wanted: Wanted, creator: Identity) -> NewMatch:

@@ -12,13 +12,14 @@ import json
 from collections.abc import Sequence
 
 from engine import clock
-from engine.command import Draw
+from engine.command import Draw, Resign, Start
 from engine.event import Event, TileDrawn, TurnTimed
 from engine.eventjson import event_to_json
-from engine.match import Phase, expire, void
+from engine.match import Phase, cancel, expire, void
 from engine.refusal import Refusal
+from engine.seats import Seat
 from services.common import tracing
-from services.common.errors import limit_reached, try_again
+from services.common.errors import ServiceError, busy, limit_reached, try_again
 from services.common.logs import get_logger
 from services.game import limits
 from services.game.asked import Asked, held_error, parting, repeated, rule
@@ -36,8 +37,10 @@ from services.game.story import Answered, Audience, Story
 from services.storage.endings import Evidence
 from services.storage.entry import Entry, Judged
 from services.storage.incidents import Effect, Incident, Kind, Touched
+from services.storage.invitations import Seated
 from services.storage.journal import FencedError
 from services.storage.mending import LogLostError
+from services.storage.pool import TRANSIENT
 from services.storage.script import Script
 from services.wire.clock_messages import (
     Arrival,
@@ -240,12 +243,29 @@ class Room(Hearing):
         if before is not None:
             return before
         ruling = rule(self.story.state, asked)
+        if ruling is Refusal.NOT_STARTED and isinstance(asked.command, Resign) and self.story.row.asked_for:
+            # Nobody is held to a match that one of the two has made: whoever leaves before it begins cancels it.
+            ruling = cancel(self.story.state, (asked.command.seat,))
         if isinstance(ruling, Refusal):
             self._shell.metrics.refusals.labels(ruling.value).inc()
             return refusal_error(ruling)
+        if isinstance(asked.command, Start) and (refused := await self._take_seat(asked)) is not None:
+            return refused
         if asked.untimed:
             return await self._carry_out(asked, ruling, None)
         return await self._carry_out_timed(asked, ruling)
+
+    async def _take_seat(self, asked: Asked) -> ServiceError | None:
+        """Who was invited accepts by pressing Start; why that cannot be, if it cannot."""
+        row = self.story.row
+        player = row.north if asked.command.seat is Seat.NORTH else row.south
+        if not row.takes_seat(player):
+            return None
+        try:
+            seated = await self._shell.journal.seat(row.match_id, self.fence, player.player_id)
+        except TRANSIENT:
+            return try_again("the seat could not be taken now")
+        return None if isinstance(seated, Seated) else busy(seated.match_id)
 
     async def _carry_out_timed(self, asked: Asked, ruling: tuple[Event, ...]) -> Answer:
         decision = self._decision

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -42,11 +43,23 @@ def match_not_found() -> ServiceError:
 class Rooms:
     """All live matches of this process."""
 
-    def __init__(self, pool: Pool, shell: Shell, tasks: asyncio.TaskGroup, linger_seconds: float) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        shell: Shell,
+        tasks: asyncio.TaskGroup,
+        linger_seconds: float,
+        *,
+        capacity: int = 100_000,
+        created_max: int = 100_000,
+    ) -> None:
         self._pool = pool
         self._shell = shell
         self._tasks = tasks
         self._linger_seconds = linger_seconds
+        self._capacity = capacity
+        self._created_max = created_max
+        self._creating = 0
         self._rooms: dict[str, Room] = {}
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Room | None]] = {}
@@ -72,6 +85,20 @@ class Rooms:
     def takes_new(self) -> bool:
         """Whether matches may begin here."""
         return self._fences_known and self.in_service and not self.ending and not self.draining
+
+    @contextmanager
+    def creating(self) -> Iterator[bool]:
+        """A match is made for players who ask for it; whether there is room for it.
+
+        Those that are over count for as long as they stay: else nothing would keep anybody from making any number.
+        """
+        created = sum(room.story.row.asked_for for room in self._rooms.values()) + self._creating
+        room = created < self._created_max and len(self) + self._creating < self._capacity
+        self._creating += 1
+        try:
+            yield room
+        finally:
+            self._creating -= 1
 
     def live(self) -> list[Room]:
         """The rooms that are played in now."""

@@ -249,7 +249,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         rows = await matches.list_matches(
             self._pool,
             caller().player_id,
-            live_only=request.live_only,
+            live_only=request.live_only or request.invitations,
+            invitations=request.invitations,
             before=matches_key(request.page_token),
             limit=size + 1,
         )
@@ -286,8 +287,9 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         wanted = wanted_from_pb(request, self._settings)
         if not self._rooms.takes_new:
             raise await self._no_new_matches()
-        match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id)
-        await self._rooms.find(match_id)
+        with self._rooms.creating() as room:
+            match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id, room=room)
+            await self._rooms.find(match_id)
         return pb.CreateMatchResponse(
             match_id=match_id, seat=SEAT[wanted.seat], address=self._incarnation.address
         )

@@ -34,6 +34,10 @@ class GameSettings(CommonSettings):
     capacity: Annotated[int, Field(ge=1, le=100_000)] = 2000
     """Live matches this process takes from matchmaking."""
 
+    created_share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """Share of `capacity` that matches may have which players create themselves; more are refused with LIMIT_REACHED,
+    so that they never take the place of rated ones."""
+
     lease_seconds: Annotated[float, Field(ge=1, le=120)] = 8.0
     """How long ownership lasts without a sign of life. Too short: a database hiccup makes the process unready."""
 

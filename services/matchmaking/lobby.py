@@ -13,11 +13,20 @@ from weakref import WeakValueDictionary
 import grpc
 
 from matchmaker.ticket import Ticket
-from services.common.errors import ServiceError, limit_reached, try_again
+from services.common.errors import ServiceError, busy, limit_reached, try_again
 from services.matchmaking.metrics import SeekMetrics
 from services.matchmaking.placement import Engines
 from services.matchmaking.pools import Pools
-from services.matchmaking.seekers import Matched, Seeker, Seekers, cancelled, cooling, draining, replaced
+from services.matchmaking.seekers import (
+    POOLS,
+    Matched,
+    Seeker,
+    Seekers,
+    cancelled,
+    cooling,
+    draining,
+    replaced,
+)
 from services.matchmaking.tasks import Tasks
 from services.matchmaking.wave import Wave
 from services.storage import seeks
@@ -97,6 +106,8 @@ class Lobby:
         try:
             entered = await asyncio.shield(entering)
             if isinstance(entered, LiveMatch):
+                if entered.mode != wanted.pool:
+                    raise busy(entered.match_id)
                 told = await self._engines.matched(entered, patience_seconds)
                 if isinstance(told, ServiceError):
                     raise told
@@ -136,7 +147,9 @@ class Lobby:
                 if live is None:
                     raise self._draining(wanted.pool)
                 return live
-            opened = await seeks.open_seek(connection, player, seek_id, wanted.pool, wanted.request_id)
+            opened = await seeks.open_seek(
+                connection, player, seek_id, wanted.pool, wanted.request_id, wanted.blocked
+            )
         if isinstance(opened, Ended):
             raise cancelled() if opened.how == "cancelled" else replaced()
         if isinstance(opened, Cooling):
@@ -198,7 +211,8 @@ class Lobby:
         async with self._pool.acquire() as connection:
             deleted = await seeks.cancel_seek(connection, player_id)
             live = None if deleted else await seeks.find_live(connection, player_id)
-            lost = not deleted and live is None and await seeks.cancel_lost(connection, player_id)
+            matched = live is not None and live.mode in POOLS
+            lost = not deleted and not matched and await seeks.cancel_lost(connection, player_id)
         if lost:
             return
         if deleted:
@@ -206,7 +220,7 @@ class Lobby:
                 self._seekers.remove(seeker)
                 seeker.settle(cancelled())
             return
-        if live is not None:
+        if live is not None and matched:
             raise ServiceError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 "ALREADY_MATCHED",

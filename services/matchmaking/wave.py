@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 from matchmaker.pairing import pair
 from services.common import tracing
-from services.common.errors import try_again
+from services.common.errors import busy, try_again
 from services.common.logs import get_logger
 from services.common.tracing import Tracer
 from services.matchmaking.metrics import SeekMetrics
@@ -266,4 +266,7 @@ class Wave:
             seeker.settle(try_again("the seek was lost; seek again"))
 
     async def _tell_live(self, seeker: Seeker, live: seeks.LiveMatch) -> None:
-        seeker.settle(await self._engines.matched(live, self._patience))
+        if live.mode == seeker.pool:
+            seeker.settle(await self._engines.matched(live, self._patience))
+        else:
+            seeker.settle(busy(live.match_id))

@@ -42,6 +42,7 @@ RULES: Final[Mapping[str, str]] = {
         from match m join player p on p.player_id in (m.north, m.south)
         where not p.bot and not exists (select from match_outcome o where o.match_id = m.match_id)
           and not exists (select from live_seat s where s.player_id = p.player_id and s.match_id = m.match_id)
+          and not exists (select from invitation i where i.invited = p.player_id and i.match_id = m.match_id)
     """,
     "a match has an owner until it is over": """
         select m.match_id::text as what

@@ -16,6 +16,7 @@ from services.common.logs import get_logger
 from services.storage.endings import Ending, ending_columns, ending_sql
 from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
 from services.storage.incidents import Incident, Kind, put_touched
+from services.storage.invitations import Elsewhere, NotOurs, Seated, accept
 from services.storage.mending import Found, Kept, LogLostError, State, mend
 from services.storage.ownership import owners_of
 from services.storage.pool import TRANSIENT, Pool
@@ -164,6 +165,14 @@ class Journal:
                 if not done.done():
                     done.set_result(None)
             return
+
+    async def seat(self, match_id: str, fence: int, player_id: str) -> Seated | Elsewhere:
+        """Gives an invited player the seat. Raises FencedError when this process does not own the match any more."""
+        async with self._pool.acquire() as connection:
+            seated = await accept(connection, match_id, player_id, self._engine_id, fence)
+        if isinstance(seated, NotOurs):
+            raise FencedError(match_id)
+        return seated
 
     @property
     def kept(self) -> Iterable[str]:

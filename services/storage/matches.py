@@ -40,11 +40,22 @@ class MatchRow:
     script: str | None
     """JSON of a test configuration's start position and deals."""
     created_at: datetime
+    created_by: str | None = None
+    """Who made it by CreateMatch; None when matchmaking did."""
 
     @property
     def same_device(self) -> bool:
         """Whether both seats are played on one device (rule 7.4)."""
         return self.mode == "same_device"
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether a player has made it, and not matchmaking."""
+        return self.mode in ("created", "same_device")
+
+    def takes_seat(self, player: PlayerRow) -> bool:
+        """Whether a player must accept the seat, since somebody else has made the match."""
+        return self.mode == "created" and self.created_by not in (None, player.player_id) and not player.bot
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +132,11 @@ async def get_player(connection: Connection | Pool, player_id: str) -> PlayerRow
     return None if row is None else PlayerRow(row["player_id"], row["name"], row["bot"])
 
 
-async def create_match(connection: Connection, new: NewMatch, engine_id: str) -> None:
-    """Creates a match, seats its players and gives it an owner; the caller holds the transaction.
+async def create_match(
+    connection: Connection, new: NewMatch, engine_id: str, *, invited: str | None = None
+) -> None:
+    """Creates a match, seats its players and gives it an owner; the caller holds the transaction. A player who is only
+    `invited` has no seat yet.
 
     Raises PlayerBusyError when a player (not a house bot) has a live match: rule one of the ladder, held by a primary
     key and not by a look before the insert. The transaction must then be rolled back.
@@ -148,7 +162,7 @@ async def create_match(connection: Connection, new: NewMatch, engine_id: str) ->
         new.request_hash,
     )
     # In one order for everybody: two creations that share players wait for each other and never in a circle.
-    for player_id in sorted({new.north, new.south}):
+    for player_id in sorted({new.north, new.south} - {invited}):
         seated = await connection.fetchval(
             """
             insert into live_seat (player_id, match_id)
@@ -195,7 +209,7 @@ async def live_match_of(connection: Connection | Pool, player_id: str) -> str | 
 
 _MATCH = """
     select m.match_id, m.mode, m.rated, m.bank_ns, m.delay_ns, m.start_limit_ns, m.continue_limit_ns, m.script,
-           m.created_at, n.player_id as north, n.name as north_name, n.bot as north_bot,
+           m.created_at, m.created_by, n.player_id as north, n.name as north_name, n.bot as north_bot,
            s.player_id as south, s.name as south_name, s.bot as south_bot
     from match m join player n on n.player_id = m.north join player s on s.player_id = m.south
     where m.match_id = $1
@@ -219,6 +233,7 @@ async def get_match(connection: Connection | Pool, match_id: str) -> MatchRow | 
         continue_limit_ns=row["continue_limit_ns"],
         script=row["script"],
         created_at=row["created_at"],
+        created_by=row["created_by"],
     )
 
 
@@ -237,19 +252,23 @@ async def list_matches(
     live_only: bool,
     before: tuple[datetime, str] | None,
     limit: int,
+    invitations: bool = False,
 ) -> Sequence[SummaryRow]:
-    """A page of a player's matches, newest first, after the one that `before` names."""
+    """A page of a player's matches, newest first, after the one that `before` names; or, with `invitations`, of those
+    that others have made against the player, who has not accepted."""
     rows = await connection.fetch(
         """
         with mine as (
             (select * from match where north = $1
                and ($3::timestamptz is null or (created_at, match_id) < ($3, $4))
                and (not $2 or not exists (select from match_outcome x where x.match_id = match.match_id))
+               and $6 = exists (select from invitation i where i.match_id = match.match_id and i.invited = $1)
              order by created_at desc, match_id desc limit $5)
             union
             (select * from match where south = $1
                and ($3::timestamptz is null or (created_at, match_id) < ($3, $4))
                and (not $2 or not exists (select from match_outcome x where x.match_id = match.match_id))
+               and $6 = exists (select from invitation i where i.match_id = match.match_id and i.invited = $1)
              order by created_at desc, match_id desc limit $5)
         )
         select m.match_id, m.rated, m.created_at, n.player_id as north, n.name as north_name, n.bot as north_bot,
@@ -267,6 +286,7 @@ async def list_matches(
         before[0] if before else None,
         uuid.UUID(before[1]) if before else None,
         limit,
+        invitations,
     )
     return [_summary(row) for row in rows]
 

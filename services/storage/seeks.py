@@ -18,7 +18,7 @@ from uuid import UUID
 import asyncpg
 
 from engine.clock import BANK, DELAY, SECOND
-from services.storage import matches, players
+from services.storage import invitations, matches, players
 from services.storage.matches import NewMatch, PlayerBusyError, PlayerRow
 from services.storage.noshows import Cooling, find_cooldown
 from services.storage.pool import Connection
@@ -44,6 +44,8 @@ class LiveMatch:
     """A live match as one of its players is told about it."""
 
     match_id: str
+    mode: str
+    """The pool it was made in; any other word for a match that no pool has made."""
     seat: SeatName
     opponent: PlayerRow
     opponent_rating: int
@@ -102,7 +104,12 @@ class _SeeksGoneError(Exception):
 
 
 async def open_seek(
-    connection: Connection, player: PlayerRow, seek_id: UUID, pool: PoolName, request_id: str
+    connection: Connection,
+    player: PlayerRow,
+    seek_id: UUID,
+    pool: PoolName,
+    request_id: str,
+    blocked: frozenset[str] = frozenset(),
 ) -> Opened | LiveMatch | Ended | Cooling:
     """Open the player's seek in place of any older one, or say what stands against it: the live match the player is in,
     that this seek (by its `request_id`) was cancelled or replaced, or a cooldown; in this order.
@@ -112,6 +119,7 @@ async def open_seek(
     """
     async with connection.transaction():
         name = await players.put_player(connection, player.player_id, player.name, bot=player.bot)
+        await invitations.note_blocked(connection, player.player_id, blocked)
         known = await _known(connection, player.player_id, request_id, pool)
         # The match first: when it is cancelled, it lets its players go and blames them in one transaction. So whoever is
         # seen to be free here is seen to be blamed as well.
@@ -356,7 +364,7 @@ async def find_live(connection: Connection, player_id: str) -> LiveMatch | None:
     """The live match the player has a seat in."""
     row = await connection.fetchrow(
         """
-        select m.match_id, m.north = $1 as is_north, p.player_id, p.name, p.bot,
+        select m.match_id, m.mode, m.north = $1 as is_north, p.player_id, p.name, p.bot,
                r.shown, o.engine_id, o.fence, l.address
         from live_seat s
         join match m using (match_id)
@@ -372,6 +380,7 @@ async def find_live(connection: Connection, player_id: str) -> LiveMatch | None:
         return None
     return LiveMatch(
         match_id=str(row["match_id"]),
+        mode=row["mode"],
         seat="north" if row["is_north"] else "south",
         opponent=PlayerRow(row["player_id"], row["name"], row["bot"]),
         opponent_rating=row["shown"] or 0,

@@ -200,6 +200,7 @@ async def results(
         left join rating_decision d on d.match_id = m.match_id
         left join rating_ruling k on k.ruling_id = d.ruling_id
         where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
+          and not exists (select from invitation i where i.match_id = m.match_id and i.invited = $1)
         order by o.ended_no desc
         limit $3
         """,  # noqa: S608 - made of a constant

@@ -84,8 +84,12 @@ class Course:
         entries: Iterable[Entry],
         sent: Sequence[Sent],
         deals: Deals,
+        *,
+        asked_for: bool = False,
     ) -> None:
         self.players = players
+        self._asked_for = asked_for
+        """Whether a player has made the match: then either seat may leave it before it begins."""
         self.faults: list[str] = []
         self.stages = [Stage(0, start, 0)]
         self.events: list[Event] = []
@@ -163,7 +167,7 @@ class Course:
         if seat_of(sent.request, self.seats_of(sent.player_id)) is not entry.seat:
             return False
         command = command_of(sent.request, entry.seat)
-        if command is None or rule(state, command, sent.request.decision_id) != body:
+        if command is None or self._rule(state, command, sent.request.decision_id) != body:
             return False
         timed = isinstance(entry.events[0], TurnTimed)
         return timed is not isinstance(command, _UNTIMED)
@@ -214,8 +218,14 @@ class Course:
             if told.payload != payload_of(request, seat):
                 return frozenset({"REQUEST_ID_REUSED"})
             return frozenset({f"applied {told.first} {told.last}"})
-        ruling = rule(self.stages[at].state, command, request.decision_id)
+        ruling = self._rule(self.stages[at].state, command, request.decision_id)
         return frozenset({ruling.value if isinstance(ruling, Refusal) else LEGAL})
+
+    def _rule(self, state: Match, command: Command, decision_id: int) -> tuple[Event, ...] | Refusal:
+        ruling = rule(state, command, decision_id)
+        if ruling is Refusal.NOT_STARTED and isinstance(command, Resign) and self._asked_for:
+            return cancel(state, (command.seat,))
+        return ruling
 
     def _told_before(self, at: int, seat: Seat, request_id: str) -> Told | None:
         for named in (seat, seat.opponent) if self.one_device else (seat,):

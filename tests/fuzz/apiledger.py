@@ -134,12 +134,14 @@ async def course_of(made: Stack, ledger: Ledger) -> Course:
         """,
         ledger.match_id,
     )
+    row = await made.row(ledger.match_id)
     return Course(
-        first_state(await made.row(ledger.match_id)),
+        first_state(row),
         ledger.players,
         map(_entry, rows),
         ledger.sent,
         Deals(ledger.match_id, ledger.deals),
+        asked_for=row.asked_for,
     )
 
 

@@ -194,7 +194,7 @@ _EXPECTED: Final[dict[str, Callable[[Visits, Any], set[str]]]] = {
     "ListMyMatches": lambda visits, request: _page(request.page_size, request.page_token, {"OK"}),
     "GetRecord": lambda visits, request: visits.match(request.match_id, "MATCH_LIVE", "RECORD_PRIVATE", "OK"),
     "CreateMatch": Visits.create,
-    "Seek": lambda visits, request: {"OK", "MALFORMED"},
+    "Seek": lambda visits, request: {"OK", "MALFORMED", "PLAYER_BUSY"},
     "CancelSeek": lambda visits, request: {"OK", "NO_SEEK"},
     "LocateMatch": lambda visits, request: visits.match(request.match_id, "OK"),
     "GetLeaderboard": lambda visits, request: _page(request.page_size, request.page_token, {"OK"}),

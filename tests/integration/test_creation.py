@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from client.errors import CallError, from_rpc
-from engine.command import Resign
+from engine.command import Resign, Start
 from engine.seats import NORTH, SOUTH, BySeat
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
@@ -68,8 +68,9 @@ async def test_a_repeated_call_makes_one_match(shared: Stack) -> None:
 
 
 async def test_a_player_has_one_live_match(shared: Stack) -> None:
-    """Whatever comes at once: one match; the others hear whose fault it is, and about their own match which it is."""
-    one, two, three = await shared.players(3)
+    """Whatever comes at once: each makes one match, and hears about that one which it is; of all the seats they offer each
+    other, each takes one at most."""
+    three = await shared.players(3)
 
     async def attempt(creator: Player, opponent: Player) -> str | CallError:
         request = pb.CreateMatchRequest(request_id=new_id(), player_id=opponent.player_id)
@@ -78,23 +79,30 @@ async def test_a_player_has_one_live_match(shared: Stack) -> None:
         except CallError as error:
             return error
 
-    pairs = [(one, two), (two, one), (one, three), (three, one), (two, three), (three, two)] * 4
+    pairs = [(one, other) for one in three for other in three if one is not other] * 4
     results = await asyncio.gather(*(attempt(*pair) for pair in pairs))
-    (match_id,) = [result for result in results if isinstance(result, str)]
+    made = [result for result in results if isinstance(result, str)]
     errors = [result for result in results if isinstance(result, CallError)]
     assert {(error.code, error.reason) for error in errors} == {
         (grpc.StatusCode.FAILED_PRECONDITION, "PLAYER_BUSY")
     }
-    # A live match of somebody else is nobody's business.
-    assert {error.metadata.get("match_id") for error in errors} == {match_id, None}
-    seats = await shared.pool.fetch("select player_id from live_seat where match_id = $1", match_id)
-    assert len(seats) == 2
-    assert (
-        await shared.pool.fetchval(
-            "select count(*) from match where created_by = any($1)", [p.player_id for p in (one, two, three)]
-        )
-        == 1
+    assert len(made) == 3
+    assert {error.metadata["match_id"] for error in errors} == set(made)
+    seats = await shared.pool.fetch(
+        "select player_id from live_seat where match_id = any($1::text[]::uuid[])", made
     )
+    assert len(seats) == 3
+    # Now one who makes none is invited by two, and takes both seats at once.
+    invited, *hosts = await shared.players(3)
+    tables = [
+        Table(shared, await shared.create(BySeat(host, invited)), BySeat(host, invited)) for host in hosts
+    ]
+    taken = await asyncio.gather(*(table.do(Start(SOUTH)) for table in tables), return_exceptions=True)
+    (busy,) = [error for error in taken if isinstance(error, CallError)]
+    (seat,) = await shared.pool.fetch(
+        "select match_id from live_seat where player_id = $1", invited.player_id
+    )
+    assert (busy.reason, busy.metadata["match_id"]) == ("PLAYER_BUSY", str(seat["match_id"]))
 
 
 async def test_who_plays_whom(shared: Stack) -> None:
@@ -174,7 +182,7 @@ async def test_a_malformed_request_names_the_field(shared: Stack) -> None:
 async def serious(shared: Stack) -> AsyncIterator[str]:
     """A second game process that is not marked as a test; its name."""
     name = "game-development"
-    shared.extra[name] = {"ENV": "development"}
+    shared.extra[name] = {"ENV": "development", "CAPACITY": "12", "CREATED_SHARE": "0.25"}
     await shared.start(name)
     yield name
     await shared.processes.pop(name).terminate()
@@ -197,6 +205,35 @@ async def test_what_only_a_test_configuration_allows(shared: Stack, serious: str
     row = await shared.row(answer.match_id)
     assert (row.bank_ns, row.delay_ns) == (120 * 10**9, 10 * 10**9)
     assert (row.start_limit_ns, row.continue_limit_ns, row.script) == (60 * 10**9, 30 * 10**9, None)
+
+
+async def test_created_matches_leave_room_for_those_of_matchmaking(shared: Stack, serious: str) -> None:
+    """A quarter of twelve; a match that was left at once counts for as long as it stays in memory. The call that made one
+    has its answer all the same."""
+    requests = [pb.CreateMatchRequest(request_id=new_id(), same_device=True) for _ in range(8)]
+    players = await shared.players(8)
+
+    async def attempt(player: Player, request: pb.CreateMatchRequest) -> pb.CreateMatchResponse | CallError:
+        try:
+            return await created(shared, player, request, serious)
+        except CallError as error:
+            return error
+
+    answers = await asyncio.gather(*map(attempt, players, requests))
+    made = [answer for answer in answers if isinstance(answer, pb.CreateMatchResponse)]
+    assert len(made) == 3
+    errors = [answer for answer in answers if isinstance(answer, CallError)]
+    assert {(error.code, error.reason) for error in errors} == {
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
+    }
+    assert all(error.retry_after_seconds for error in errors)
+    number = answers.index(made[0])
+    player = players[number]
+    table = Table(shared, made[0].match_id, BySeat(player, player), game=serious, one_device=True)
+    await table.do(Resign(NORTH))
+    assert await attempt(player, requests[number]) == made[0]
+    again = pb.CreateMatchRequest(request_id=new_id(), same_device=True)
+    assert (await refused(shared, player, again, serious)).reason == "LIMIT_REACHED"
 
 
 async def test_a_match_is_played_where_it_is_owned(shared: Stack, serious: str) -> None:
@@ -239,9 +276,9 @@ async def test_lists_of_the_own_matches_come_in_pages(shared: Stack) -> None:
     for number in range(7):
         mine = players if number % 2 else BySeat(players.south, players.north)
         made.append(await shared.create(mine))
+        table = Table(shared, made[-1], mine)
+        await table.start()
         if number < 6:
-            table = Table(shared, made[-1], mine)
-            await table.start()
             await table.do(Resign(NORTH))
     stub, metadata = shared.matches(), players.north.metadata
     listed: list[pb.MatchSummary] = []

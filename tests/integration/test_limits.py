@@ -286,9 +286,19 @@ async def test_one_may_resign_at_any_time_after_start(shared: Stack, before: lis
 
 
 async def test_nobody_resigns_before_start(shared: Stack) -> None:
-    """Rule 7.3."""
-    table = await Table.create(shared, start=False)
-    assert (await table.refused(Resign(NORTH))).reason == "NOT_STARTED"
+    """Rule 7.3: nothing is won or lost by it. Who leaves a match that one of the two has made cancels it for both."""
+    for leaver in (NORTH, SOUTH):
+        table = await Table.create(shared, start=False)
+        await table.do(Start(leaver.opponent))
+        await table.do(Resign(leaver))
+        outcome = await shared.outcome(table.match_id)
+        assert outcome is not None
+        assert (outcome["cause"], outcome["winner"], outcome["detail"]) == ("cancelled", None, leaver.value)
+        assert (
+            await shared.pool.fetchval("select count(*) from no_show where match_id = $1", table.match_id)
+            == 0
+        )
+        assert await shared.create(table.players)
 
 
 async def test_a_resignation_frees_both_players(shared: Stack) -> None:

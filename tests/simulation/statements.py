@@ -424,7 +424,7 @@ def get_match(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
         name: getattr(match, name)
         for name in (
             *("mode", "rated", "bank_ns", "delay_ns", "start_limit_ns", "continue_limit_ns", "script"),
-            "created_at",
+            *("created_at", "created_by"),
         )
     }
     for seat in ("north", "south"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from services.common.peers import Peers
 from services.game.livetime import LiveTime
 from services.game.massloss import (
     COOLDOWN_SECONDS,
@@ -200,9 +201,15 @@ def test_players_who_left_while_the_process_stood_still_are_not_waited_for(world
 
 
 def test_a_network_is_what_one_customer_has() -> None:
-    """Addresses of one person are one network, however a peer is written."""
-    assert network_of("ipv4:203.0.113.7:4000") == network_of("203.0.113.250") == "203.0.113.0/24"
-    assert network_of("ipv6:%5B2001:db8:1:2::7%5D:4000") == network_of("2001:db8:1:ffff::1")
-    assert network_of("ipv6:%5B::ffff:203.0.113.9%5D:1") == "203.0.113.0/24"
-    assert network_of("ipv4:203.0.114.7:4000") != "203.0.113.0/24"
-    assert network_of("unix:") == network_of("unix:/run/somewhere") == "unix"
+    """Addresses of one person are one network, as they are told to us."""
+    peers = Peers()
+
+    def network(peer: str) -> str:
+        return network_of(peers.address(peer, ()))
+
+    assert network("ipv4:203.0.113.7:4000") == network("ipv4:203.0.113.250:1") == "203.0.113.0/24"
+    assert network("ipv6:%5B2001:db8:1:2::7%5D:4000") == network("ipv6:%5B2001:db8:1:ffff::1%5D:1")
+    assert network("ipv6:%5B2001:db8:2:2::7%5D:4000") != network("ipv6:%5B2001:db8:1:2::7%5D:4000")
+    assert network("ipv6:%5B::ffff:203.0.113.9%5D:1") == "203.0.113.0/24"
+    assert network("ipv4:203.0.114.7:4000") != "203.0.113.0/24"
+    assert network("unix:") == network("unix:/run/somewhere")

@@ -112,8 +112,8 @@ async def created_elsewhere(pool: asyncpg.Pool[asyncpg.Record], north: str, sout
 
 
 async def test_fc_38_seeks_race_with_created_matches(open_house: House) -> None:
-    """FC-38: 1000 players seek while half of them are called to created matches, by twos and at random moments: each ends in
-    exactly one match, and is told of that one."""
+    """FC-38: 1000 players seek while half of them are called to created matches, by twos and at random moments: each ends
+    in exactly one match, and is told of that one: that it is theirs, or that it keeps them busy."""
     chance = random.Random(38)
     ids = [f"player-p{number}" for number in range(1000)]
     await open_house.pool.executemany(
@@ -133,11 +133,16 @@ async def test_fc_38_seeks_race_with_created_matches(open_house: House) -> None:
             create(batch),
         )
         for number, outcome in enumerate(outcomes, batch):
-            assert isinstance(outcome, pb.Matched), outcome
-            seated = await open_house.pool.fetchval(
-                "select match_id from live_seat where player_id = $1", ids[number]
+            seated, mode = await open_house.pool.fetchrow(
+                "select match_id, mode from live_seat join match using (match_id) where player_id = $1",
+                ids[number],
             )
-            assert outcome.match_id == str(seated)
+            if mode == "created":
+                busy = (grpc.StatusCode.FAILED_PRECONDITION, "PLAYER_BUSY", {"match_id": str(seated)})
+                assert outcome == busy
+            else:
+                assert isinstance(outcome, pb.Matched), outcome
+                assert outcome.match_id == str(seated)
     assert min(made.values()) > 0, "the race must have been lost and won"
     assert len(made) == 2
     assert await open_house.pool.fetchval("select count(*) from match") == 500
@@ -150,8 +155,12 @@ async def test_who_is_called_to_a_match_while_nobody_else_waits_is_told_of_it(op
     await alone.is_waiting()
     await open_house.pool.execute("insert into player (player_id, name) values ('player-ben', 'ben')")
     assert await created_elsewhere(open_house.pool, "player-ann", "player-ben")
-    match = await alone.matched()
-    assert match.match_id == str(await open_house.pool.fetchval("select match_id from match"))
+    match_id = str(await open_house.pool.fetchval("select match_id from match"))
+    assert await alone.failed() == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "PLAYER_BUSY",
+        {"match_id": match_id},
+    )
     assert await open_house.pool.fetchval("select count(*) from seek") == 0
 
 

@@ -285,17 +285,24 @@ async def test_fc_38_a_running_match_is_the_answer_to_a_seek(open_house: House) 
     assert new.match_id != match.match_id
 
 
-async def test_fc_38_a_match_that_was_made_elsewhere_is_the_answer_to_a_waiting_seek(
-    open_house: House,
-) -> None:
-    """FC-38: a player who waits and is seated by CreateMatch is not matched again: she is told about that match."""
+async def test_fc_38_a_match_that_was_made_elsewhere_ends_a_waiting_seek(open_house: House) -> None:
+    """FC-38: a player who waits and takes a seat that no pool has given is not matched again: she hears which match it
+    is, and that it is none of the pool's, whichever pool she asks then."""
     ann, ben = open_house.player("ann"), open_house.player("ben")
     anns = ann.seek()
     await anns.is_waiting()
     elsewhere = str(uuid.uuid4())
     await seat_elsewhere(open_house, elsewhere, ann.player_id)
     bens = ben.seek()
-    assert (await anns.matched()).match_id == elsewhere
+    busy = (grpc.StatusCode.FAILED_PRECONDITION, "PLAYER_BUSY", {"match_id": elsewhere})
+    assert await anns.failed() == busy
+    assert await ann.seek().failed() == busy
+    assert await ann.seek(pb.POOL_CASUAL).failed() == busy
+    # What she may take up again is cancelled all the same, and then there is nothing more.
+    await ann.cancel()
+    with pytest.raises(grpc.RpcError) as error:
+        await ann.cancel()
+    assert reason(error.value)[1] == "NO_SEEK"
     await bens.is_waiting()
     await bens.is_waiting()
     assert await open_house.pool.fetchval("select count(*) from match") == 1
