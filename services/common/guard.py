@@ -334,12 +334,14 @@ class Guard(grpc.aio.ServerInterceptor):
             self.running.discard(task)
 
     def _enter_trace(self, method: str, metadata: Metadata, *, traced: bool) -> Span:
-        """What the call does belongs to the trace that its caller names, or to one that begins here."""
+        """What the call does belongs to a trace that begins here. That of its caller is linked: what strangers name is
+        theirs, and neither decides what we collect nor writes into anybody's trace."""
         if not traced or method.startswith(UNTRACED_PREFIXES):
             return _NO_TRACER.begin(method, None)
-        parent = tracing.from_metadata(metadata)
-        span = self._tracer.begin(method.removeprefix("/"), parent, Kind.SERVER)
-        tracing.enter(span.context)
+        named = tracing.from_metadata(metadata)
+        links = () if named is None else (named,)
+        span = self._tracer.begin(method.removeprefix("/"), None, Kind.SERVER, links=links)
+        tracing.enter(span.context, named)
         return span
 
 

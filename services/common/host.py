@@ -20,11 +20,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 
 from services.common import logs, tls, tracing
-from services.common.auth import TokenVerifier
+from services.common.admission import Admission
 from services.common.channels import Connect, Options, plain
 from services.common.files import keep_looking
 from services.common.gates import Gate, OpenGate, OperatorGate, PlayerGate, SecretGate
 from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
+from services.common.hardening import leave_no_core
 from services.common.limits import Limits
 from services.common.metrics import (
     CertificateMetrics,
@@ -37,13 +38,10 @@ from services.common.metrics import (
     name_process,
 )
 from services.common.redaction import clean
-from services.common.revocations import Revocations
 from services.common.rights import Rights
 from services.common.settings import CommonSettings, Environment, SettingsError, variable
-from services.common.tenures import Tenures
 from services.storage.migrate import SchemaError, wait_for_schema
 from services.storage.pool import TRANSIENT, DatabaseUnavailableError, MeteredPool, open_pool
-from services.storage.revocations import revocations_after
 from services.storage.server import Server, takes_writes
 
 READY = "ready"
@@ -51,7 +49,6 @@ READY = "ready"
 
 READINESS_PERIOD_SECONDS = 1.0
 READINESS_TIMEOUT_SECONDS = 2.0
-REVOCATIONS_PERIOD_SECONDS = 1.0
 DRAIN_GRACES = 2
 """How often the drain grace is waited for at most until a process has taken its leave: a game process waits for its
 matches, and for others to take them up."""
@@ -118,13 +115,7 @@ class Host:
         for certificates, gauge in ((self._certificates, expiry.public), (internal, expiry.internal)):
             if certificates is not None:
                 gauge.set_function(certificates.expiry_seconds)
-        self._verifier: TokenVerifier | None = None
-        self._revocations = Revocations(
-            lambda number: revocations_after(pool, number, settings.token_seconds_max)
-        )
-        self._tenures = Tenures(
-            lambda identity: None if self._verifier is None else self._verifier.ended(identity)
-        )
+        self._admission = Admission(settings, pool)
         self.public_address: str | None = None
         self.internal_address: str | None = None
         self._rpc_metrics = RpcMetrics(self.registry)
@@ -181,7 +172,7 @@ class Host:
     async def public_server(self, open_methods: frozenset[str] = frozenset()) -> grpc.aio.Server:
         """The server for players on `listen`: tokens are checked, except for `open_methods`."""
         settings = self.settings
-        gate = PlayerGate(self._token_verifier(), open_methods)
+        gate = PlayerGate(self._admission.verify(), open_methods)
         guard = self._guard(gate)
         # Some more than we take: what is too large by little is refused with a reason.
         options = [*PUBLIC_OPTIONS, ("grpc.max_receive_message_length", 4 * MESSAGE_BYTES_MAX)]
@@ -197,7 +188,7 @@ class Host:
         settings = self.settings
         gate: Gate = SecretGate(settings.internal_secret.get_secret_value())
         if operators is not None:
-            gate = OperatorGate(gate, self._token_verifier(), operators)
+            gate = OperatorGate(gate, self._admission.verify(), operators)
         # Whether a service is there is for keepalives to say: one that stood still is waited for.
         guard = self._guard(gate, bytes_max=INTERNAL_MESSAGE_BYTES_MAX, write_seconds=None)
         options = [("grpc.max_receive_message_length", INTERNAL_MESSAGE_BYTES_MAX)]
@@ -205,21 +196,6 @@ class Host:
         self._servers.append((server, guard, [health.SERVICE_NAME]))
         self.internal_address = address
         return server
-
-    def _token_verifier(self) -> TokenVerifier:
-        settings = self.settings
-        if self._verifier is None:
-            try:
-                self._verifier = TokenVerifier(
-                    settings.jwks_file,
-                    settings.token_issuer,
-                    settings.token_audience,
-                    seconds_max=settings.token_seconds_max,
-                    revoked=self._revocations.cover,
-                )
-            except (OSError, ValueError) as error:
-                raise SettingsError(f"{variable('jwks_file')}: {error}") from None
-        return self._verifier
 
     def _guard(self, gate: Gate, **more: Any) -> Guard:
         limits = Limits(self.settings.limit_policy)
@@ -229,7 +205,7 @@ class Host:
             limits,
             self._limit_metrics,
             tracer=self.tracer,
-            tenures=self._tenures,
+            tenures=self._admission.tenures,
             **more,
         )
 
@@ -298,11 +274,8 @@ class Host:
         await self._health.set(READY, health_pb2.HealthCheckResponse.NOT_SERVING)
         watcher = asyncio.create_task(self._watch_readiness(), name="readiness")
         files = asyncio.create_task(self._watch_files(), name="files")
-        tenures = asyncio.create_task(self._tenures.keep_looking(), name="tenures")
-        if self._verifier is not None:
-            # Before anybody is let in.
-            await self._revocations.look()
-        revocations = asyncio.create_task(self._watch_revocations(), name="revocations")
+        await self._admission.look()
+        admission = asyncio.create_task(self._admission.keep_looking(), name="admission")
         stalls = asyncio.create_task(self._loop_metrics.run(), name="stalls of the loop")
         # For what asks without a certificate: nothing but health is answered there, so it may be plain.
         health_server, health_address = self._server(
@@ -323,11 +296,12 @@ class Host:
                 health=health_address,
             )
             stopped = asyncio.create_task(self.stopping.wait(), name="stopped")
-            await asyncio.wait({stopped, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopped, watcher, admission}, return_when=asyncio.FIRST_COMPLETED)
             if not stopped.done():
-                # It ends by a bug alone. Rather no process than one that says for ever what was true once.
+                # They end by a bug alone. Rather no process than one that says for ever what was true once.
                 stopped.cancel()
-                watcher.result()
+                for ended in (task for task in (watcher, admission) if task.done()):
+                    ended.result()
             self.log.info("draining", service=self.name)
             watcher.cancel()
             await self._set_ready(ready=False)
@@ -338,8 +312,7 @@ class Host:
                 self._asking.cancel()
             files.cancel()
             await self._stop_servers()
-            tenures.cancel()
-            revocations.cancel()
+            admission.cancel()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self.tracer.close), LAST_TRACES_SECONDS)
             await health_server.stop(None)
@@ -394,13 +367,8 @@ class Host:
             # Until ready, look often: others wait for it.
             await asyncio.sleep(0.1 if missing else READINESS_PERIOD_SECONDS)
 
-    async def _watch_revocations(self) -> None:
-        while self._verifier is not None:
-            await asyncio.sleep(REVOCATIONS_PERIOD_SECONDS)
-            await self._revocations.look()
-
     async def _watch_files(self) -> None:
-        read = (self._certificates, self._internal_certificates, self._verifier)
+        read = (self._certificates, self._internal_certificates, self._admission.verifier)
         await keep_looking([files for files in read if files is not None])
 
     async def _set_ready(self, *, ready: bool) -> None:
@@ -432,6 +400,7 @@ def run_service(
 ) -> None:
     """Runs a service's main coroutine and ends the process; faults of the surroundings end it with one clear line and
     status 1."""
+    leave_no_core()
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(main())

@@ -4,6 +4,7 @@ good enough for development only."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ SECRET_VARIETY_MIN: Final = 12
 KNOWN_WORDS: Final = ("secret", "password", "example", "default", "changeme", "change-me", "spectacular")
 """What secrets of examples, tests and templates contain, and what is random does not."""
 
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.%-]*)(:[0-9]{1,5})?\Z", re.ASCII)
+
 VERIFYING: Final = frozenset({"verify-ca", "verify-full"})
 """Values of sslmode with which it is known who answers. `require` only hides the talk from those who listen."""
 
@@ -30,6 +33,17 @@ def secret_faults(secret: str) -> Iterator[str]:
         yield f"must have at least {SECRET_VARIETY_MIN} different characters in production"
     if any(word in secret.lower() for word in KNOWN_WORDS):
         yield "must be random in production, not one of an example"
+
+
+def is_database_url(url: str) -> bool:
+    """Whether it is one that every part of us reads the same way: what has no plain host and port would end up, password
+    and all, in the text of some exception."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return parts.scheme in ("postgresql", "postgres") and all(map(_HOST.match, hosts))
 
 
 def database_faults(url: str) -> Iterator[str]:

@@ -20,6 +20,9 @@ HIDDEN: Final = "[hidden]"
 SECRET_LENGTH_MIN: Final = 12
 """Shorter secrets are not looked for: they would be found in words that are none."""
 
+TEXT_MAX: Final = 16 * 1024
+"""Characters of one text of a line: what others can make long must not fill our logs."""
+
 HIDDEN_KEYS: Final = frozenset(
     (
         *("authorization", "cookie", "token", "operator_token", "jwt", "password", "passfile", "secret"),
@@ -76,6 +79,8 @@ _SHAPES: Final[tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]],
 _DIGEST: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]{64}")
 
+_LAST_WORD: Final = re.compile(r"[\w|.+/=\\-]{1,512}\Z")
+
 _secrets: set[str] = set()
 
 
@@ -98,14 +103,22 @@ def _password(url: str) -> str:
 
 
 def clean(line: str) -> str:
-    """A text without what has the shape of something secret."""
+    """A text without what has the shape of something secret, and not longer than TEXT_MAX."""
     for secret in _secrets:
         if secret in line:
             line = line.replace(secret, HIDDEN)
+    if len(line) > TEXT_MAX:
+        line = _cut(line)
     for piece, shape, instead in _SHAPES:
         if piece in line:
             line = shape.sub(instead, line)
     return _DIGEST.sub(HIDDEN, line)
+
+
+def _cut(text: str) -> str:
+    # Not in the middle of a word: half a secret has no shape any more.
+    kept = _LAST_WORD.sub("", text[: TEXT_MAX - 64])
+    return f"{kept}… [{len(text) - len(kept)} characters more]"
 
 
 def _may_hold_secrets(line: str) -> bool:
@@ -162,7 +175,9 @@ def render(_logger: object, _level: str, line: Mapping[str, Any]) -> str:
         text = _ENCODER.encode(_without_hidden(line))
         # Few lines hold anything like a secret. They are cleaned text by text: in the line itself, what is escaped hides
         # what stands beside it (the tile of `\n6|6` follows a letter), and a shape could run past the end of its text.
-        return _ENCODER.encode(_cleaned(json.loads(text))) if _may_hold_secrets(text) else text
+        if len(text) > TEXT_MAX or _may_hold_secrets(text):
+            return _ENCODER.encode(_cleaned(json.loads(text)))
+        return text
     except (TypeError, ValueError, RecursionError):
         kept = {key: clean(str(line.get(key))) for key in ("event", "at", "level")}
         return json.dumps(kept | {"unwritten": True})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,6 +23,7 @@ from services.common.peers import read_networks
 from services.common.redaction import hide
 
 PREFIX = "SPECTACULAR_BID_"
+_PORT = re.compile(r"[0-9]{1,5}\Z")
 
 
 LOCAL_ISSUER = "spectacular-bid-local"
@@ -42,7 +45,7 @@ class SettingsError(Exception):
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of `host:port` (`[v6]:port` too). Raises ValueError."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if not colon or not host.isprintable() or not host.strip() or not _PORT.match(port) or int(port) > 65535:
         raise ValueError(f"{address!r} is not host:port")
     return host.strip("[]"), int(port)
 
@@ -191,11 +194,27 @@ class CommonSettings(TlsSettings):
         read_networks(value)
         return value
 
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: SecretStr) -> SecretStr:
+        if not production.is_database_url(value.get_secret_value()):
+            # Not a word of it: part of its password may stand where the host would.
+            raise ValueError(
+                "is no URL of a PostgreSQL; write / ? # [ ] @ inside of its parts as %2F and so on"
+            )
+        return value
+
     @field_validator("tracing_endpoint")
     @classmethod
     def _endpoint(cls, value: str) -> str:
-        if value and not value.startswith(("http://", "https://")):
-            raise ValueError("must begin with http:// or https://, or be empty")
+        try:
+            named = not value or (
+                value.startswith(("http://", "https://")) and bool(urlsplit(value).hostname)
+            )
+        except ValueError:
+            named = False
+        if not named:
+            raise ValueError("must be http://host:port or https://host:port, or be empty")
         return value
 
     @field_validator("internal_secret")

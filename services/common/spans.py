@@ -40,7 +40,7 @@ class _OtlpSpan:
 
 class OtlpTracer:
     """Collects spans and sends them from a thread of its own. Sampling and batches are what the standard variables
-    `OTEL_TRACES_SAMPLER` and `OTEL_BSP_…` say; without them all traces are kept that a caller does not leave out."""
+    `OTEL_TRACES_SAMPLER` and `OTEL_BSP_…` say; without them all traces are kept."""
 
     def __init__(self, endpoint: str, service: str) -> None:
         exporter = OTLPSpanExporter(

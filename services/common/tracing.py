@@ -1,7 +1,8 @@
 """Traces: to which call of a client an action belongs, across processes (W3C Trace Context).
 
-The id of a trace is taken in, logged and handed on whether traces are collected or not. Spans are made only by a tracer
-with an endpoint (`services/common/spans.py`); without one nothing of OpenTelemetry is imported.
+A call of a player begins a trace of its own: what a player names in `traceparent` is linked and logged, and decides
+nothing. Between our processes a trace is handed on. Spans are made only by a tracer with an endpoint
+(`services/common/spans.py`); without one nothing of OpenTelemetry is imported.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def open_tracer(endpoint: str, service: str) -> Tracer:
 
 
 _here: contextvars.ContextVar[TraceContext | None] = contextvars.ContextVar("trace", default=None)
+_named: contextvars.ContextVar[str | None] = contextvars.ContextVar("named", default=None)
 
 
 def here() -> TraceContext | None:
@@ -136,9 +138,15 @@ def here() -> TraceContext | None:
     return _here.get()
 
 
-def enter(context: TraceContext | None) -> None:
-    """What this task does from now on belongs to that trace, or to none."""
+def enter(context: TraceContext | None, named: TraceContext | None = None) -> None:
+    """What this task does from now on belongs to that trace, or to none. `named` is what the caller calls it."""
     _here.set(context)
+    _named.set(None if named is None else named.trace_id)
+
+
+def named_by_caller() -> str | None:
+    """The id of the trace that the caller of the running call has named: of no meaning to us, but perhaps to the caller."""
+    return _named.get()
 
 
 @contextmanager
@@ -160,8 +168,10 @@ def from_metadata(metadata: Iterable[tuple[str, Any]] | None) -> TraceContext | 
 
 
 def add_trace_id(_logger: object, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor of structlog: each line of a call or command names its trace, if it has one."""
-    context = _here.get()
+    """A processor of structlog: each line of a call or command names its trace, if it has one, and that of its caller."""
+    context, named = _here.get(), _named.get()
     if context is not None:
         line.setdefault("trace_id", context.trace_id)
+    if named is not None:
+        line.setdefault("client_trace_id", named)
     return line

@@ -24,9 +24,10 @@ from services.game.metrics import CommandMetrics, Result, Stage
 from services.game.story import Answered
 from services.storage.pool import TRANSIENT
 from services.wire.clock_messages import Verdict
+from services.wire.commands import is_match_id, is_request_id
 
-ID_LENGTH_MAX: Final = 64
-"""What a client calls an id may be longer, and is then none."""
+MALFORMED: Final = "malformed"
+"""In place of what a client calls an id and is none: it does not choose what our lines say."""
 
 Answer = Answered | ServiceError
 
@@ -44,7 +45,13 @@ class Courses:
     ) -> Course:
         """A command that was just read."""
         return Course(
-            self, heard, match_id[:ID_LENGTH_MAX], player_id, request_id[:ID_LENGTH_MAX], decision_id, kind
+            self,
+            heard,
+            match_id if not match_id or is_match_id(match_id) else MALFORMED,
+            player_id,
+            request_id if not request_id or is_request_id(request_id) else MALFORMED,
+            decision_id,
+            kind,
         )
 
 
@@ -52,7 +59,7 @@ class Course:
     """One command."""
 
     __slots__ = (
-        *("_courses", "_began_ns", "_last_ns", "_stages", "_span", "_told", "_wall_ns"),
+        *("_courses", "_named", "_began_ns", "_last_ns", "_stages", "_span", "_told", "_wall_ns"),
         *("match_id", "player_id", "request_id", "decision_id", "kind"),
         *("revision", "elapsed_ns", "charged_ns"),
     )
@@ -78,6 +85,7 @@ class Course:
         self.request_id = request_id
         self.decision_id = decision_id
         self.kind = kind
+        self._named = tracing.named_by_caller()
         self.revision: int | None = None
         """Of the match with this command's effect."""
         self.elapsed_ns: int | None = None
@@ -171,6 +179,8 @@ class Course:
         context = self._span.context
         if context is not None:
             line["trace_id"] = context.trace_id
+        if self._named is not None:
+            line["client_trace_id"] = self._named
         log = get_logger()
         if event == "command":
             log.info("command", **line)

@@ -61,16 +61,26 @@ def refused_to_pb(error: ServiceError) -> pb.Refused:
     )
 
 
+def is_match_id(text: str) -> bool:
+    """Whether it has the form of a match id."""
+    return _UUID.match(text) is not None
+
+
+def is_request_id(text: str) -> bool:
+    """Whether it has the form of a request id."""
+    return REQUEST_ID.match(text) is not None
+
+
 def match_id_from_pb(text: str) -> str:
     """A match id. Raises ServiceError."""
-    if not _UUID.match(text):
+    if not is_match_id(text):
         raise malformed("match_id: must be a lower-case UUID")
     return text
 
 
 def request_id_from_pb(text: str) -> str:
     """A request id. Raises ServiceError."""
-    if not REQUEST_ID.match(text):
+    if not is_request_id(text):
         raise malformed("request_id: must be 1 to 64 visible ASCII characters")
     return text
 

@@ -92,8 +92,9 @@ async def test_each_command_has_one_line_and_is_counted_once(shared: Stack) -> N
     assert first["elapsed_ns"] > 0
     assert first["charged_ns"] == 0
     assert first["revision"] == found[1]["revision"] + 1
-    assert first["trace_id"] == trace_id
-    assert "trace_id" not in found[0]
+    assert first["client_trace_id"] == trace_id
+    assert "trace_id" not in first, "nobody collects traces here, and a client begins none of ours"
+    assert "client_trace_id" not in found[0]
     assert repeat["repeated"]
     assert "revision" not in repeat
     assert [line["reason"] for line in found if line["result"] == "refused"][2] == "MALFORMED"

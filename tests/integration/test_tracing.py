@@ -69,8 +69,13 @@ class Receiver(otlp_grpc.TraceServiceServicer):
         return otlp.ExportTraceServiceResponse()
 
     def of(self, trace_id: str) -> list[Told]:
-        """The spans of a trace."""
-        return [told for told in self.told if told.span.trace_id.hex() == trace_id]
+        """The spans of all traces that began with a call whose client had named this one."""
+        begun = {
+            told.span.trace_id
+            for told in self.told
+            if any(link.trace_id.hex() == trace_id for link in told.span.links)
+        }
+        return [told for told in self.told if told.span.trace_id in begun]
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,9 @@ async def test_a_seek_a_match_and_a_command_are_one_trace_across_three_services(
     }
     by_id = {told.span.span_id: told for told in ours_told}
     call = by_id[command.span.parent_span_id]
-    assert (call.service, call.span.name, call.span.parent_span_id.hex()) == ("game", submit, CALLER)
+    assert (call.service, call.span.name, call.span.parent_span_id) == ("game", submit, b"")
+    assert [(link.trace_id.hex(), link.span_id.hex()) for link in call.span.links] == [(OURS, CALLER)]
+    assert {told.span.trace_id.hex() for told in receiver.told}.isdisjoint({OURS, OTHER})
     parts = [told for told in ours_told if told.span.parent_span_id == command.span.span_id]
     stages = {told.span.name: told.span for told in parts if told.service == "game"}
     assert sorted(stages, key=lambda name: stages[name].start_time_unix_nano) == [
@@ -213,26 +220,31 @@ async def test_a_seek_a_match_and_a_command_are_one_trace_across_three_services(
     (judged,) = (told for told in parts if told.service == "clock")
     assert judged.attributes["told"] == "Verdict"
     (made_match,) = (told for told in receiver.of(placed_in) if told.span.name == "make match")
-    assert [link.trace_id.hex() for link in made_match.span.links] == [OTHER if placed_in == OURS else OURS]
+    of_south = receiver.of(OTHER if placed_in == OURS else OURS)
+    (sought,) = {told.span.trace_id for told in of_south if told.span.name == seek}
+    assert [link.trace_id for link in made_match.span.links] == [sought]
     (placed,) = (told for told in receiver.of(placed_in) if told.span.name == "place")
     assert placed.span.parent_span_id == made_match.span.span_id
     assert placed.attributes == made_match.attributes == {"match_id": match_id}
     # Whoever reads the log finds the same trace.
     line = await made.processes["game"].event("command", request_id=request_id)
-    assert line["trace_id"] == OURS
+    assert (line["trace_id"], line["client_trace_id"]) == (command.span.trace_id.hex(), OURS)
     over = await made.processes["game"].event("match_over", match_id=match_id)
-    assert over["trace_id"] == OURS
+    resigned = await made.processes["game"].event("command", match_id=match_id, kind="resign")
+    assert (over["trace_id"], resigned["client_trace_id"]) == (resigned["trace_id"], OURS)
 
 
 async def test_a_span_says_that_we_failed_and_never_what_was_played(traced: Traced) -> None:
-    """A call for a match that is not there is no failure of ours; texts of spans hold no tile and no token."""
+    """A call for a match that is not there is no failure of ours; texts of spans hold no tile and no token. Whether a trace
+    is collected is not for its client to say."""
     made, receiver = traced.stack, traced.receiver
     (ann,) = await made.players(1)
     trace_id = secrets.token_hex(16)
     request = pb.SubmitRequest(match_id=new_id(), request_id="6|6", decision_id=1, command=pb.Command())
     request.command.play.tile.low = request.command.play.tile.high = 6
+    unsampled = (("traceparent", f"00-{trace_id}-{CALLER}-00"),)
     with pytest.raises(grpc.aio.AioRpcError):
-        await made.matches().Submit(request, metadata=(*ann.metadata, *parent(trace_id)))
+        await made.matches().Submit(request, metadata=(*ann.metadata, *unsampled))
 
     async def there() -> bool:
         return len(receiver.of(trace_id)) == 2
