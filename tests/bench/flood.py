@@ -65,7 +65,7 @@ class Honest:
     processes: list[Process]
     took: list[tuple[float, str, float]] = field(default_factory=list)
     stolen: list[float] = field(default_factory=list)
-    broken: Counter[str] = field(default_factory=Counter)
+    broken: list[tuple[float, str]] = field(default_factory=list)
     playing: dict[str, str] = field(default_factory=dict)
     """The match of each player."""
     _read: dict[str, int] = field(default_factory=dict)
@@ -81,7 +81,9 @@ class Honest:
                     case "stolen":
                         self.stolen.append(line["at"])
                     case "broken":
-                        self.broken[f"{line['what']}: {line['code']}: {line['details']}"] += 1
+                        self.broken.append(
+                            (line["at"], f"{line['what']}: {line['code']} {line['details']}".rstrip())
+                        )
                     case "playing":
                         self.playing[line["player_id"]] = line["match_id"]
             self._read[process.name] = len(lines)
@@ -121,6 +123,8 @@ class Phase:
     seeks: tuple[int, int] = (0, 0)
     """Matches of the two who seek, in the quiet time and in that of the attack."""
     stolen: int = 0
+    broken: list[str] = field(default_factory=list)
+    """What honest players met that they should not, from the quiet time before to the one after."""
 
     @property
     def refused(self) -> float:
@@ -141,6 +145,8 @@ class Phase:
             figures.append(tuple(percentile(each, percent) for each in values for percent in (50, 99)))
         self.commands, self.ladder = figures[0], figures[1]  # type: ignore[assignment]
         self.seeks = (len(honest.within("seek", self.quiet)), len(honest.within("seek", [self.window])))
+        begins, ends = self.quiet[0][0], self.quiet[1][0]
+        self.broken = [what for at, what in honest.broken if begins <= at < ends]
         self.stolen = sum(self.window[0] <= at < self.window[1] for at in honest.stolen)
 
 
@@ -323,7 +329,7 @@ def report(phases: list[Phase], seconds: float) -> Table:
     return table
 
 
-def faults(phases: list[Phase], honest: Honest) -> list[str]:
+def faults(phases: list[Phase]) -> list[str]:
     """What must not be."""
     found = [
         f"{phase.name}: an honest match ended: {dict(phase.ended)}" for phase in phases if phase.ended.total()
@@ -333,7 +339,11 @@ def faults(phases: list[Phase], honest: Honest) -> list[str]:
         for phase in phases
         if phase.growth > GROWTH_MB_MAX
     ]
-    return found + [f"honest players met {what} ({count} times)" for what, count in honest.broken.items()]
+    return found + [
+        f"{phase.name}: honest players met {what} ({count} times)"
+        for phase in phases
+        for what, count in Counter(phase.broken).items()
+    ]
 
 
 async def measure(options: argparse.Namespace, console: Console) -> int:
@@ -357,7 +367,7 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
             bench = Bench(made, Path(folder), options, console)
             await bench.settle_in()
             await bench.run(wanted)
-            found = faults(bench.phases, bench.honest)
+            found = faults(bench.phases)
             console.print(report(bench.phases, options.seconds))
             for fault in found:
                 console.print(f"  {fault}", markup=False)

@@ -40,6 +40,14 @@ def say(event: str, **values: object) -> None:
     print(json.dumps({"event": event, **values}), flush=True)
 
 
+def broken(what: str, error: BaseException) -> None:
+    """Something failed that should not have."""
+    code, details = type(error).__name__, ""
+    if isinstance(error, grpc.aio.AioRpcError):
+        code, details = error.code().name, error.details() or ""
+    say("broken", what=what, at=time.monotonic(), code=code, details=details)
+
+
 def took(what: str, began: float) -> None:
     """Something was answered."""
     now = time.monotonic()
@@ -70,7 +78,7 @@ class Person:
                         matched: mm.Matched = news.matched
                         return matched
             except grpc.aio.AioRpcError as error:
-                say("broken", what="seek", code=error.code().name, details=error.details())
+                broken("seek", error)
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def play_for_ever(self) -> None:
@@ -84,9 +92,7 @@ class Person:
                     try:
                         over = await self._sit(stub, matched.match_id)
                     except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                        code = error.code().name if isinstance(error, grpc.aio.AioRpcError) else "cut"
-                        details = error.details() if isinstance(error, grpc.aio.AioRpcError) else ""
-                        say("broken", what="play", code=code, details=details)
+                        broken("play", error)
                         await asyncio.sleep(AGAIN_SECONDS)
 
     async def _sit(self, stub: Any, match_id: str) -> bool:
@@ -139,7 +145,7 @@ class Person:
                 try:
                     await ask(request, metadata=self.metadata, timeout=20)
                 except grpc.aio.AioRpcError as error:
-                    say("broken", what="ladder", code=error.code().name, details=error.details())
+                    broken("ladder", error)
                 else:
                     took("ladder", began)
                 await asyncio.sleep(ASK_SECONDS)
@@ -177,7 +183,7 @@ async def _until_started(stub: Any, person: Person, match_id: str) -> None:
                 return
             await _submit(stub, person, match_id, prompt.decision_id, pb.Command(start=pb.Start()))
         except grpc.aio.AioRpcError as error:
-            say("broken", what="start", code=error.code().name, details=error.details())
+            broken("start", error)
             await asyncio.sleep(AGAIN_SECONDS)
 
 
@@ -188,7 +194,7 @@ async def _resign(stub: Any, person: Person, match_id: str) -> None:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
                 return  # it is over
-            say("broken", what="resign", code=error.code().name, details=error.details())
+            broken("resign", error)
             await asyncio.sleep(AGAIN_SECONDS)
         else:
             return
