@@ -36,6 +36,8 @@ from tests.roles import open_roles, url_as
 PREFIX = "SPECTACULAR_BID_"
 HOST = "127.0.0.1"
 SECRET = "a secret of the tests only"
+CALLS_PER_SECOND = 500
+"""Of a player, here."""
 ISSUER, AUDIENCE = "spectacular-bid-local", "spectacular-bid"
 SEAT_TO_PB = {None: table_pb2.SEAT_UNSPECIFIED, NORTH: table_pb2.SEAT_NORTH, SOUTH: table_pb2.SEAT_SOUTH}
 
@@ -120,6 +122,8 @@ class Stack:
             "DRAIN_GRACE_SECONDS": "5",
             # Everybody who plays here has the address of this machine.
             "ADDRESS_LIMITS": "false",
+            # And plays faster than hands.
+            "PLAYER_CALLS_PER_SECOND": f"{CALLS_PER_SECOND}",
             # Everybody who plays here has the address of this machine.
             "ADDRESS_LIMITS": "false",
         }

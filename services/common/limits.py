@@ -23,10 +23,12 @@ from services.common.auth import Identity
 from services.common.errors import ServiceError
 from services.common.peers import Network, Peers
 
-PLAYER_RATE: Final = Rate(per_second=500.0, at_once=2000.0)
-"""Of the calls and commands of a player on one process."""
-ADDRESS_CALLS_PER_SECOND: Final = 600.0
-ADDRESS_SECONDS: Final = 5.0
+PLAYER_CALLS_PER_SECOND: Final = 50.0
+PLAYER_SECONDS: Final = 6.0
+PLAYER_RATE: Final = Rate(PLAYER_CALLS_PER_SECOND, PLAYER_CALLS_PER_SECOND * PLAYER_SECONDS)
+"""Of the calls and commands of a player on one process. Hands need one a second, bots that do not wait some fifteen."""
+ADDRESS_CALLS_PER_SECOND: Final = 150.0
+ADDRESS_SECONDS: Final = 4.0
 """What an address may ask at once is what it may ask in so long: a household that comes back after an outage."""
 ADDRESS_RATE: Final = Rate(ADDRESS_CALLS_PER_SECOND, ADDRESS_CALLS_PER_SECOND * ADDRESS_SECONDS)
 GUESTS_ADDRESS_RATE: Final = Rate(per_second=0.1, at_once=20.0)

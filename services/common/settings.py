@@ -155,9 +155,12 @@ class CommonSettings(TlsSettings):
     """False: addresses are not limited, nor are guests, because one machine plays everybody. Refused in production."""
 
     address_calls_per_second: Annotated[float, Field(ge=1, le=1_000_000)] = limits.ADDRESS_CALLS_PER_SECOND
-    """Calls and commands of one address that this process takes; five seconds' worth at once. Too small: a household
+    """Calls and commands of one address that this process takes; four seconds' worth at once. Too small: a household
     cannot come back after an outage. Too large: one address keeps the process busy, and time that it does not listen is
     credited."""
+
+    player_calls_per_second: Annotated[float, Field(ge=1, le=1_000_000)] = limits.PLAYER_CALLS_PER_SECOND
+    """The same of one player; six seconds' worth at once."""
 
     address_open_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.ADDRESS_OPEN_CALLS
     """Calls of one address under way at once; streams are calls that last."""
@@ -262,9 +265,10 @@ class CommonSettings(TlsSettings):
     @property
     def limit_policy(self) -> Policy:
         """How much the callers of each of its servers may ask for."""
-        per_second = self.address_calls_per_second
+        address, player = self.address_calls_per_second, self.player_calls_per_second
         return Policy(
-            address_calls=Rate(per_second, per_second * limits.ADDRESS_SECONDS),
+            address_calls=Rate(address, address * limits.ADDRESS_SECONDS),
+            player_calls=Rate(player, player * limits.PLAYER_SECONDS),
             address_open_calls=self.address_open_calls,
             open_calls=self.open_calls,
             player_streams=self.streams_per_player,

@@ -15,7 +15,7 @@ from engine.command import Decline, Draw
 from engine.event import MatchEnded, TileDrawn
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import DOUBLE_SIX
-from services.common.limits import DEAR_COST, PLAYER_RATE
+from services.common.limits import DEAR_COST, PLAYER_SECONDS
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import deal, play
@@ -30,7 +30,7 @@ from tests.integration.timing import (
 )
 from tests.processes import running
 from tests.seats import Table, eventually, new_id, scripted
-from tests.stack import Stack, time_control
+from tests.stack import CALLS_PER_SECOND, Stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -206,7 +206,7 @@ async def test_a_flood_buys_no_time_and_takes_none_from_others(
     sent, answered = (sum(each[figure] for each in figures) for figure in ("sent", "answered"))
     seconds = max(each["seconds"] for each in figures)
     print(f"{sent} {what} asked for and {answered} answered in {seconds:.1f} s")
-    assert answered * cost <= PLAYER_RATE.at_once + seconds * PLAYER_RATE.per_second
+    assert answered * cost <= (PLAYER_SECONDS + seconds) * CALLS_PER_SECOND
     assert sent > answered
     outcome = await shared.outcome(flooded.match_id)
     assert outcome is not None
