@@ -89,8 +89,14 @@ async def visits(world: World, until: float, seed: str) -> None:
         visitor = Visits(world, random.Random(rng.random()))
         for _ in range(rng.randrange(1, 60)):
             await visitor.one()
-        if rng.random() < 0.2:
-            await fleeting(world, rng)
+
+
+async def onlookers(world: World, until: float, seed: str) -> None:
+    """One token after the other that ends while its holder looks on."""
+    rng = random.Random(seed)
+    while time.monotonic() < until and len(world.findings) < ENOUGH:
+        await asyncio.sleep(0.1)  # until there is something to look at
+        await fleeting(world, rng)
 
 
 async def run(made: Stack, seconds: float, seed: int) -> Summary:
@@ -102,6 +108,7 @@ async def run(made: Stack, seconds: float, seed: int) -> Summary:
             group.create_task(tables(world, began + seconds, f"{seed}/table/{number}"))
         for number in range(QUEUES):
             group.create_task(queues(world, began + seconds, f"{seed}/queue/{number}"))
+        group.create_task(onlookers(world, began + seconds, f"{seed}/onlooker"))
         for number in range(VISITORS):
             group.create_task(visits(world, began + seconds, f"{seed}/visitor/{number}"))
     for fault in await before.faults(world.salts, 2 * world.judged):

@@ -46,7 +46,7 @@ OPEN: Final = frozenset({"CreateGuest", "GetRules"})
 TELLS_TILES: Final = frozenset({"GetRecord", "GetRules"})
 """Calls whose answers name tiles in words: records of what is over, and worked examples."""
 
-_TILE_IN_WORDS: Final = re.compile(rb"[0-6]\|[0-6]")
+_TILE_IN_WORDS: Final = re.compile(rb"(?<![0-9-])[0-6]\|[0-6](?![0-9])")
 _REASON_ROW: Final = re.compile(r"^\| `([A-Z_]+)` \| (?:([0-9.]+) \| )?`([A-Z_]+)` \|", re.M)
 _DOCUMENTED: Final = _REASON_ROW.findall((Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8"))
 STATUS: Final = {reason: grpc.StatusCode[code] for reason, _, code in _DOCUMENTED}

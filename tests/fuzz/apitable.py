@@ -26,7 +26,9 @@ BURST: Final = 6
 class Guest:
     """Somebody at a match: a player of it with one of their devices, or a stranger."""
 
-    def __init__(self, world: World, ledger: Ledger, player: Player, rng: random.Random) -> None:
+    def __init__(
+        self, world: World, ledger: Ledger, player: Player, rng: random.Random, *, keen: bool = False
+    ) -> None:
         self.world = world
         self.ledger = ledger
         self.player = player
@@ -35,11 +37,11 @@ class Guest:
         self.lines: list[Line] = []
         self.prompt: table_pb2.Prompt | None = None
         self.table: table_pb2.Table | None = None
-        self._acts = self._weights()
+        self._acts = self._weights(keen=keen)
 
-    def _weights(self) -> tuple[list[Callable[[], Awaitable[Any]]], list[float]]:
+    def _weights(self, *, keen: bool) -> tuple[list[Callable[[], Awaitable[Any]]], list[float]]:
         acts: list[tuple[Callable[[], Awaitable[Any]], float]] = [
-            (self.legal, 70),
+            (self.legal, 400 if keen else 70),
             (self.stale, 5),
             (self.again, 7),
             (self.twin, 4),
@@ -294,8 +296,10 @@ async def table(world: World, ledger: Ledger, rng: random.Random) -> None:
     at: list[Player] = [*seated.values()] if not ledger.same_device else [seated[NORTH]]
     at += rng.choices(at, k=rng.randrange(3))
     at += [world.made.spectator() for _ in range(rng.randrange(3))]
-    guests = [Guest(world, ledger, player, random.Random(rng.random())) for player in at]
-    actions = rng.choice((20, 60, 100, 300))
+    keen = rng.random() < 0.4
+    """Whether they play on in earnest: matches must also come to their ends."""
+    guests = [Guest(world, ledger, player, random.Random(rng.random()), keen=keen) for player in at]
+    actions = 400 if keen else rng.choice((20, 60, 100, 300))
     await asyncio.gather(*(guest.run(actions) for guest in guests))
     await world.finish(ledger)
     await asyncio.gather(*(guest.leave() for guest in guests))

@@ -147,7 +147,7 @@ class Visits:
 
     def match(self, match_id: str, *right: str) -> set[str]:
         """What a question about a match is told."""
-        if match_id in self.world.ledgers:
+        if match_id in self.world.ever:
             return set(right)
         try:
             uuid.UUID(match_id)

@@ -50,8 +50,8 @@ class World:
     findings: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     """Players that the services know."""
-    _claimed: set[str] = field(default_factory=set)
-    """Matches of matchmaking that somebody plays or has played."""
+    ever: set[str] = field(default_factory=set)
+    """All matches that there were."""
 
     @classmethod
     def on(cls, made: Stack, seed: int) -> World:
@@ -118,7 +118,7 @@ class World:
             answer = heard.error or heard.messages[0].applied  # type: ignore[attr-defined]
             ledger.answer(exchange, answer, heard.answered_at)
             self.answers[exchange.said.split(" ")[0]] += 1
-        elif request.match_id not in self.ledgers and heard.said not in NO_MATCH:
+        elif request.match_id not in self.ever and heard.said not in NO_MATCH:
             self.find(f"Submit to no match {request.match_id!r}: {heard.said}")
         return exchange
 
@@ -156,17 +156,18 @@ class World:
         created = heard.messages[0]
         assert isinstance(created, pb.CreateMatchResponse)
         other = north if south is None else south
-        ledger = Ledger(created.match_id, north.player_id, other.player_id, deals)
-        self.ledgers[ledger.match_id] = ledger
-        return ledger
+        return self._open(Ledger(created.match_id, north.player_id, other.player_id, deals))
 
     def claim(self, match_id: str, north: str, south: str, *, rated: bool) -> Ledger | None:
         """A match of matchmaking that is to be played; None when others do so already."""
-        if match_id in self._claimed:
+        if match_id in self.ever:
             return None
-        self._claimed.add(match_id)
-        self.ledgers[match_id] = Ledger(match_id, north, south, rated=rated)
-        return self.ledgers[match_id]
+        return self._open(Ledger(match_id, north, south, rated=rated))
+
+    def _open(self, ledger: Ledger) -> Ledger:
+        self.ever.add(ledger.match_id)
+        self.ledgers[ledger.match_id] = ledger
+        return ledger
 
     async def finish(self, ledger: Ledger) -> None:
         """Ends a match by its players' own commands, or waits for its limits."""
