@@ -17,6 +17,10 @@ class MalformedClockMessageError(ValueError):
     """A message makes no sense in any state; the text names the field."""
 
 
+INSTANT_MAX_NS: Final = 2**61
+SPAN_MAX_NS: Final = 2**59
+"""73 years either way, and 18. The clock adds a few of them, and what comes of that still fits 64 bits."""
+
 CAUSE_TO_PB: Final = {
     m.OpenCause.NEW: pb.OPEN_CAUSE_NEW,
     m.OpenCause.CONTINUE: pb.OPEN_CAUSE_CONTINUE,
@@ -80,9 +84,15 @@ def _seat_from_pb(seat: str) -> Seat:
     return known
 
 
-def _not_negative(field: str, value: int) -> int:
-    if value < 0:
-        raise MalformedClockMessageError(f"{field}: {value} is negative")
+def _span(field: str, value: int) -> int:
+    if not 0 <= value <= SPAN_MAX_NS:
+        raise MalformedClockMessageError(f"{field}: {value} is negative or longer than anything lasts")
+    return value
+
+
+def _instant(field: str, value: int) -> int:
+    if abs(value) > INSTANT_MAX_NS:
+        raise MalformedClockMessageError(f"{field}: {value} is no instant of any timeline")
     return value
 
 
@@ -113,15 +123,15 @@ def _open_from_pb(message: pb.Open) -> m.Open:
         cause=cause,
         seat=_seat_from_pb(message.seat),
         kind=message.kind,
-        start_ns=message.start_ns,
-        start_raw_ns=message.start_raw_ns,
-        mark_ns=message.mark_ns,
-        gap_total_ns=_not_negative("open.gap_total_ns", message.gap_total_ns),
-        bank_ns=_not_negative("open.bank_ns", message.bank_ns),
-        delay_ns=_not_negative("open.delay_ns", message.delay_ns),
-        consumed_ns=_not_negative("open.consumed_ns", message.consumed_ns),
-        credited_total_ns=_not_negative("open.credited_total_ns", message.credited_total_ns),
-        outage_hint_ns=_not_negative("open.outage_hint_ns", message.outage_hint_ns),
+        start_ns=_instant("open.start_ns", message.start_ns),
+        start_raw_ns=_instant("open.start_raw_ns", message.start_raw_ns),
+        mark_ns=_instant("open.mark_ns", message.mark_ns),
+        gap_total_ns=_span("open.gap_total_ns", message.gap_total_ns),
+        bank_ns=_span("open.bank_ns", message.bank_ns),
+        delay_ns=_span("open.delay_ns", message.delay_ns),
+        consumed_ns=_span("open.consumed_ns", message.consumed_ns),
+        credited_total_ns=_span("open.credited_total_ns", message.credited_total_ns),
+        outage_hint_ns=_span("open.outage_hint_ns", message.outage_hint_ns),
     )
 
 
@@ -146,9 +156,9 @@ def _arrival_from_pb(message: pb.Arrival) -> m.Arrival:
     return m.Arrival(
         key=_key_from_pb(message.key),
         command_id=message.command_id,
-        arrive_ns=message.arrive_ns,
-        read_raw_ns=message.read_raw_ns,
-        gap_total_ns=_not_negative("arrival.gap_total_ns", message.gap_total_ns),
+        arrive_ns=_instant("arrival.arrive_ns", message.arrive_ns),
+        read_raw_ns=_instant("arrival.read_raw_ns", message.read_raw_ns),
+        gap_total_ns=_span("arrival.gap_total_ns", message.gap_total_ns),
         effect=effect,
         trace=TraceContext.parse(message.traceparent) if message.traceparent else None,
     )
@@ -180,8 +190,8 @@ def _hello_from_pb(message: pb.Hello) -> m.Hello:
         attach_no=message.attach_no,
         timeline_id=message.timeline_id,
         clock_source=message.clock_source,
-        raw_ns=message.raw_ns,
-        mark_ns=message.mark_ns,
+        raw_ns=_instant("hello.raw_ns", message.raw_ns),
+        mark_ns=_instant("hello.mark_ns", message.mark_ns),
         policy_version=message.policy_version,
         open=tuple(_open_from_pb(opened) for opened in message.open),
         pending=tuple(_arrival_from_pb(arrival) for arrival in message.pending),
@@ -202,11 +212,18 @@ def _pong_to_pb(message: m.Pong) -> pb.Pong:
 def _pong_from_pb(message: pb.Pong) -> m.Pong:
     return m.Pong(
         n=message.n,
-        raw_ns=message.raw_ns,
-        mark_ns=message.mark_ns,
+        raw_ns=_instant("pong.raw_ns", message.raw_ns),
+        mark_ns=_instant("pong.mark_ns", message.mark_ns),
         lease_ok=message.lease_ok,
-        gap_total_ns=_not_negative("pong.gap_total_ns", message.gap_total_ns),
-        gaps=tuple(m.Gap(g.from_raw_ns, g.to_raw_ns, g.cause) for g in message.gaps),
+        gap_total_ns=_span("pong.gap_total_ns", message.gap_total_ns),
+        gaps=tuple(
+            m.Gap(
+                _instant("pong.gaps.from_raw_ns", gap.from_raw_ns),
+                _instant("pong.gaps.to_raw_ns", gap.to_raw_ns),
+                gap.cause,
+            )
+            for gap in message.gaps
+        ),
     )
 
 
@@ -252,17 +269,20 @@ def _engine_from_pb(message: pb.EngineMessage) -> m.EngineMessage:
             return m.Close(*_match_from_pb(message.close.match_id, message.close.fence), message.close.reason)
         case "probe_reply":
             reply = message.probe_reply
-            return m.ProbeReply(_key_from_pb(reply.key), reply.probe_no, reply.watermark_ns)
+            watermark_ns = _instant("probe_reply.watermark_ns", reply.watermark_ns)
+            return m.ProbeReply(_key_from_pb(reply.key), reply.probe_no, watermark_ns)
         case "pong":
             return _pong_from_pb(message.pong)
         case "stalled":
             cause = STALL_FROM_PB.get(message.stalled.cause)
             if cause is None:
                 raise MalformedClockMessageError(f"stalled.cause: {message.stalled.cause} is none")
-            return m.Stalled(_key_from_pb(message.stalled.key), message.stalled.since_raw_ns, cause)
+            since_raw_ns = _instant("stalled.since_raw_ns", message.stalled.since_raw_ns)
+            return m.Stalled(_key_from_pb(message.stalled.key), since_raw_ns, cause)
         case "release":
             release = message.release
-            return m.Release(*_match_from_pb(release.match_id, release.fence), release.at_ns)
+            at_ns = _instant("release.at_ns", release.at_ns)
+            return m.Release(*_match_from_pb(release.match_id, release.fence), at_ns)
         case _:
             raise MalformedClockMessageError("an engine message without content")
 

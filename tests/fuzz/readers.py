@@ -17,7 +17,6 @@ from client import wire as client_wire
 from engine.match import Match, Phase, decide
 from engine.refusal import Refusal
 from engine.seats import SEATS
-from services.clock.timekeeper import Timekeeper
 from services.common.errors import ServiceError
 from services.common.settings import Environment
 from services.game import creation
@@ -37,7 +36,6 @@ from services.wire import (
     results,
     rules,
 )
-from services.wire import clock_messages as m
 from services.wire.tables import seat_from_pb
 from spectacularbid.identity.v1 import guest_service_pb2, player_service_pb2
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as clock_pb
@@ -229,37 +227,6 @@ STREAMS: Final[Mapping[type[Message], Read]] = {
     clock_pb.WatchResponse: _nonsense(_bulletin),
     placement_pb.RegisterRequest: _register,
 }
-
-
-def _keep_time(request: clock_pb.GovernRequest) -> None:
-    """A clock is told all of it, one message every 50 ms; each Hello begins a session. What it says can be sent."""
-    try:
-        told = clock.request_from_pb(request)
-    except clock.MalformedClockMessageError:
-        return
-    numbers = iter(range(10**6))
-    keeper = Timekeeper("clock", m.Policy(), lambda: f"evidence-{next(numbers)}")
-    now, session = 10**12, ""
-    for message in told:
-        now += 50_000_000
-        if isinstance(message, m.Hello):
-            session = f"s{next(numbers)}"
-        _sendable([*keeper.expire(now), *keeper.handle(session, message, now)])
-        keeper.take_notices()
-    for _ in range(20):
-        now += 10 * 10**9
-        _sendable(keeper.expire(now))
-        due = keeper.next_deadline()
-        assert due is None or due > now, "what is due is never done"
-
-
-def _sendable(said: list[tuple[str, Any]]) -> None:
-    clock.response_to_pb(
-        [message for _, message in said if not hasattr(message, "reason") or isinstance(message, m.Void)]
-    )
-
-
-KEEPING: Final[Mapping[type[Message], Read]] = {clock_pb.GovernRequest: _keep_time}
 
 
 # What a client reads

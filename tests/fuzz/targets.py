@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import files, plain, records, wires
+from tests.fuzz import clocks, files, plain, records, wires
 from tests.fuzz.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
-    target.name: target for target in (*records.TARGETS, *plain.TARGETS, *wires.TARGETS, *files.TARGETS)
+    target.name: target
+    for target in (
+        *records.TARGETS,
+        *plain.TARGETS,
+        *wires.TARGETS,
+        *clocks.TARGETS,
+        *files.TARGETS,
+    )
 }

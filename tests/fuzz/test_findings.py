@@ -194,3 +194,15 @@ def test_a_file_that_goes_too_deep_is_a_fault_of_the_file(name: str) -> None:
 def test_a_time_before_or_after_all_years_is_a_fault_of_the_option(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         time_of(text, "--since")
+
+
+@pytest.mark.parametrize("field", ["start_ns", "bank_ns", "mark_ns", "credited_total_ns"])
+def test_an_instant_at_the_end_of_time_is_nonsense(field: str) -> None:
+    """A clock that was told of it could not write down the deadline, and its session ended as by a fault of ours."""
+    opened = clock_pb.Open(cause=clock_pb.OPEN_CAUSE_NEW, seat="north", delay_ns=1)
+    opened.key.CopyFrom(clock_pb.Key(match_id=MATCH_ID, fence=1, decision_no=1))
+    request = clock_pb.GovernRequest(messages=[clock_pb.EngineMessage(open=opened)])
+    clock.request_from_pb(request)
+    setattr(request.messages[0].open, field, 2**63 - 1)
+    with pytest.raises(MalformedClockMessageError, match=field):
+        clock.request_from_pb(request)

@@ -9,7 +9,7 @@ from typing import Final
 from google.protobuf.message import DecodeError, Message
 
 from tests.fuzz.messagemutation import mutate_message, random_message
-from tests.fuzz.readers import CLIENT, KEEPING, OPERATIONS, PUBLIC, STREAMS, Read
+from tests.fuzz.readers import CLIENT, OPERATIONS, PUBLIC, STREAMS, Read
 from tests.fuzz.target import Target
 
 SEEDS_EACH: Final = 3
@@ -77,6 +77,5 @@ TARGETS: Final = (
         ("services.wire.operations", "services.wire.processes", "services.wire.results"),
     ),
     target("streams", STREAMS, ("services.wire.clock", "services.wire.clock_news"), weight=2),
-    target("clock", KEEPING, ("services.clock.timekeeper", "services.clock.matchclock"), weight=2),
     target("answers", CLIENT, ("client.wire", "client.table", "client.errors"), weight=2),
 )

@@ -14,8 +14,8 @@ from services.wire import clock as wire
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as pb
 
-INSTANTS = st.integers(-(2**63), 2**63 - 1)
-SPANS = st.integers(0, 2**63 - 1)
+INSTANTS = st.integers(-wire.INSTANT_MAX_NS, wire.INSTANT_MAX_NS)
+SPANS = st.integers(0, wire.SPAN_MAX_NS)
 NUMBERS = st.integers(1, 2**63 - 1)
 WORDS = st.text(min_size=1, max_size=20)
 SEATS = st.sampled_from(Seat)
