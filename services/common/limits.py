@@ -81,6 +81,7 @@ class Limit(StrEnum):
     FIRST_MESSAGE = "first_message"
     MESSAGE_BYTES = "message_bytes"
     METADATA_BYTES = "metadata_bytes"
+    QUESTIONS = "questions"
     SLOW_READER = "slow_reader"
     OTHER = "other"
 

@@ -8,6 +8,7 @@ import time
 from services.common import logs
 from services.common.collector import Collector
 from services.common.host import DRAIN_GRACES, Host, run_service
+from services.common.questions import Questions
 from services.common.settings import load
 from services.game.clock_client import ClockLink
 from services.game.course import Courses
@@ -60,6 +61,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             metrics=metrics.link,
         )
         policy = Policy()
+        questions = Questions(host.pool, settings.database_pool_size)
         mass_loss = MassLoss(livetime, time.monotonic)
         gaps = Gaps(livetime, incarnation, policy.version)
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
@@ -89,7 +91,9 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
             host.register(
                 server,
                 match_service_pb2_grpc.add_MatchServiceServicer_to_server,
-                MatchServicer(rooms, host.pool, livetime, mass_loss, settings, incarnation, courses),
+                MatchServicer(
+                    rooms, host.pool, questions, livetime, mass_loss, settings, incarnation, courses
+                ),
                 SERVICE,
             )
             host.add_readiness("lease", lambda: lease.fresh)

@@ -20,6 +20,7 @@ from services.common.auth import Identity, caller
 from services.common.errors import ServiceError, SlowReaderError, malformed, try_again
 from services.common.guard import Context
 from services.common.limits import DEAR_COST, visit
+from services.common.questions import Questions
 from services.game.asked import Asked, repeated
 from services.game.course import Course, Courses
 from services.game.creation import create, wanted_from_pb
@@ -64,6 +65,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self,
         rooms: Rooms,
         pool: Pool,
+        questions: Questions,
         livetime: LiveTime,
         mass_loss: MassLoss,
         settings: GameSettings,
@@ -72,6 +74,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     ) -> None:
         self._rooms = rooms
         self._pool = pool
+        self._questions = questions
         self._livetime = livetime
         self._mass_loss = mass_loss
         self._settings = settings
@@ -246,14 +249,16 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         size = request.page_size or PAGE_SIZE
         if not 1 <= size <= PAGE_SIZE_MAX:
             raise malformed(f"page_size: must be 1 to {PAGE_SIZE_MAX}")
-        rows = await matches.list_matches(
-            self._pool,
-            caller().player_id,
-            live_only=request.live_only or request.invitations,
-            invitations=request.invitations,
-            before=matches_key(request.page_token),
-            limit=size + 1,
-        )
+        before = matches_key(request.page_token)
+        async with self._questions.acquire() as connection:
+            rows = await matches.list_matches(
+                connection,
+                caller().player_id,
+                live_only=request.live_only or request.invitations,
+                invitations=request.invitations,
+                before=before,
+                limit=size + 1,
+            )
         more = len(rows) > size
         return pb.ListMyMatchesResponse(
             matches=[_summary_to_pb(row) for row in rows[:size]],
@@ -263,10 +268,11 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def GetRecord(self, request: pb.GetRecordRequest, context: Context) -> pb.GetRecordResponse:  # noqa: ARG002
         """The record of a finished match: only now deals and salts may leave; of an unrated one to its players alone."""
         match_id = match_id_from_pb(request.match_id)
-        row = await matches.get_match(self._pool, match_id)
-        if row is None:
-            raise match_not_found()
-        log = await matches.get_log(self._pool, match_id)
+        async with self._questions.acquire() as connection:
+            row = await matches.get_match(connection, match_id)
+            if row is None:
+                raise match_not_found()
+            log = await matches.get_log(connection, match_id)
         story = Story.from_log(row, log)
         if not story.over:
             raise ServiceError(grpc.StatusCode.FAILED_PRECONDITION, "MATCH_LIVE", "the match is not over yet")

@@ -10,6 +10,7 @@ from services.common import logs
 from services.common.auth import GUEST_TOKEN_SECONDS, TokenIssuer
 from services.common.errors import try_again
 from services.common.host import Host, run_service
+from services.common.questions import Questions
 from services.common.settings import SettingsError, load
 from services.matchmaking.admin import OperationsRpc
 from services.matchmaking.drains import Drains
@@ -132,22 +133,23 @@ class Matchmaking:
     async def _register(self) -> None:
         host, settings = self._host, self._settings
         public = await host.public_server(OPEN_METHODS)
+        questions = Questions(host.pool, settings.database_pool_size)
         host.register(
             public,
             add_MatchmakingServiceServicer_to_server,
-            MatchmakingRpc(self._lobby, self._seekers, self._pools, self._waits, host.pool, settings),
+            MatchmakingRpc(self._lobby, self._seekers, self._pools, self._waits, questions, settings),
             "spectacularbid.matchmaking.v1.MatchmakingService",
         )
         host.register(
             public,
             add_LadderServiceServicer_to_server,
-            LadderRpc(host.pool),
+            LadderRpc(questions),
             "spectacularbid.ladder.v1.LadderService",
         )
         host.register(
             public,
             add_PlayerServiceServicer_to_server,
-            PlayerRpc(host.pool),
+            PlayerRpc(questions),
             "spectacularbid.identity.v1.PlayerService",
         )
         host.register(public, add_RulesServiceServicer_to_server, RulesRpc(), RULES_SERVICE)
@@ -159,7 +161,7 @@ class Matchmaking:
             host.register(
                 public,
                 add_GuestServiceServicer_to_server,
-                GuestRpc(host.pool, issuer, min(GUEST_TOKEN_SECONDS, settings.token_seconds_max)),
+                GuestRpc(questions, issuer, min(GUEST_TOKEN_SECONDS, settings.token_seconds_max)),
                 GUEST_SERVICE,
             )
         internal = await host.internal_server(operators=f"/{OPERATIONS_SERVICE}/")

@@ -9,9 +9,10 @@ import grpc
 from services.common.auth import TokenIssuer, caller, new_player_id
 from services.common.errors import ServiceError
 from services.common.names import NameFaultError, PlayerName, parse_name
+from services.common.questions import Questions
 from services.storage import players
 from services.storage.players import NameRefused, Profile
-from services.storage.pool import Connection, Pool
+from services.storage.pool import Connection
 from services.wire import identity as wire
 from spectacularbid.identity.v1 import guest_service_pb2 as guest_pb
 from spectacularbid.identity.v1 import player_service_pb2 as pb
@@ -24,8 +25,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class GuestRpc(GuestServiceServicer):
     """Identities for anyone, signed with the local stack's own key."""
 
-    def __init__(self, pool: Pool, issuer: TokenIssuer, token_seconds: int) -> None:
-        self._pool = pool
+    def __init__(self, questions: Questions, issuer: TokenIssuer, token_seconds: int) -> None:
+        self._questions = questions
         self._issuer = issuer
         self._token_seconds = token_seconds
 
@@ -35,7 +36,7 @@ class GuestRpc(GuestServiceServicer):
         name = _name(request.name) if request.name else None
         player_id = new_player_id()
         # A name that is refused makes nobody.
-        async with self._pool.acquire() as connection, connection.transaction():
+        async with self._questions.acquire() as connection, connection.transaction():
             await players.put_player(connection, player_id, "")
             if name is not None:
                 await _register(connection, player_id, name)
@@ -47,8 +48,8 @@ class GuestRpc(GuestServiceServicer):
 class PlayerRpc(PlayerServiceServicer):
     """Names and profiles. Any process may answer."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
 
     async def Register(self, request: pb.RegisterRequest, _context: Context) -> pb.RegisterResponse:
         me = caller()
@@ -59,7 +60,7 @@ class PlayerRpc(PlayerServiceServicer):
                 "a house bot is called what operators call it",
             )
         name = _name(request.name)
-        async with self._pool.acquire() as connection, connection.transaction():
+        async with self._questions.acquire() as connection, connection.transaction():
             # Without the suggestion of the token: it must not be in the way of the name that is asked for.
             await players.put_player(connection, me.player_id, "")
             await _register(connection, me.player_id, name)
@@ -69,7 +70,7 @@ class PlayerRpc(PlayerServiceServicer):
     async def GetProfile(self, request: pb.GetProfileRequest, _context: Context) -> pb.GetProfileResponse:
         me = caller()
         player_id = wire.player_id_from_pb(request.player_id) if request.player_id else me.player_id
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             if player_id == me.player_id:
                 await players.put_player(connection, me.player_id, me.suggested_name, bot=me.bot)
             profile = await _profile(connection, player_id)

@@ -14,6 +14,7 @@ import grpc
 from matchmaker.ticket import window
 from services.common.auth import caller
 from services.common.errors import ServiceError, try_again
+from services.common.questions import Questions
 from services.matchmaking.lobby import Lobby
 from services.matchmaking.placement import Engine, Engines
 from services.matchmaking.pools import Mode, Pools
@@ -22,7 +23,6 @@ from services.matchmaking.settings import MatchmakingSettings
 from services.matchmaking.waits import Waits
 from services.storage import ladder, matches, ownership, players, standings
 from services.storage.matches import PlayerRow
-from services.storage.pool import Pool
 from services.wire import ladder as ladder_wire
 from services.wire import matchmaking as wire
 from services.wire import pages
@@ -57,11 +57,11 @@ class MatchmakingRpc(MatchmakingServiceServicer):
         seekers: Seekers,
         pools: Pools,
         waits: Waits,
-        pool: Pool,
+        questions: Questions,
         settings: MatchmakingSettings,
     ) -> None:
         self._lobby = lobby
-        self._pool = pool
+        self._questions = questions
         self._seekers = seekers
         self._pools = pools
         self._waits = waits
@@ -109,7 +109,8 @@ class MatchmakingRpc(MatchmakingServiceServicer):
 
     async def LocateMatch(self, request: pb.LocateMatchRequest, _context: Context) -> pb.LocateMatchResponse:
         match_id = match_id_from_pb(request.match_id)
-        address = await ownership.find_address(self._pool, match_id)
+        async with self._questions.acquire() as connection:
+            address = await ownership.find_address(connection, match_id)
         if address is None:
             raise ServiceError(grpc.StatusCode.NOT_FOUND, "MATCH_NOT_FOUND", "there is no such match")
         return pb.LocateMatchResponse(address=address)
@@ -124,15 +125,15 @@ def _matched(matched: Matched) -> pb.SeekResponse:
 class LadderRpc(LadderServiceServicer):
     """Questions to the ladder. Any process may answer them."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
 
     async def GetLeaderboard(
         self, request: ladder_pb.GetLeaderboardRequest, _context: Context
     ) -> ladder_pb.GetLeaderboardResponse:
         size = ladder_wire.page_size(request.page_size)
         after = pages.ladder_key(request.page_token)
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             found = await standings.leaderboard(connection, after, size + 1)
         page = found[:size]
         last = standings.LadderKey(page[-1].shown, page[-1].player.player_id) if len(found) > size else None
@@ -147,7 +148,7 @@ class LadderRpc(LadderServiceServicer):
         each_way = ladder_wire.each_way(request.each_way)
         me = caller().player_id
         player_id = _asked(request.player_id)
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             if player_id != me and await matches.get_player(connection, player_id) is None:
                 raise _no_such_player()
             found, ranked = await standings.neighbourhood(connection, player_id, each_way)
@@ -159,7 +160,7 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.GetPlayerRequest, _context: Context
     ) -> ladder_pb.GetPlayerResponse:
         me, player_id = _caller(), _asked(request.player_id)
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             standing = await standings.standing(connection, player_id)
         if standing is None:
             if player_id != me.player_id:
@@ -169,7 +170,8 @@ class LadderRpc(LadderServiceServicer):
 
     async def _meet(self, player: PlayerRow) -> PlayerRow:
         # Who asks before ever playing is shown the name that others will see.
-        name = await players.put_player(self._pool, player.player_id, player.name, bot=player.bot)
+        async with self._questions.acquire() as connection:
+            name = await players.put_player(connection, player.player_id, player.name, bot=player.bot)
         return replace(player, name=name)
 
     async def ListMatches(
@@ -179,7 +181,7 @@ class LadderRpc(LadderServiceServicer):
         before = pages.results_key(request.page_token)
         me = caller().player_id
         player_id = _asked(request.player_id)
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             if player_id != me and await matches.get_player(connection, player_id) is None:
                 raise _no_such_player()
             found = await standings.results(connection, player_id, before, size + 1)
@@ -193,7 +195,7 @@ class LadderRpc(LadderServiceServicer):
         self, request: ladder_pb.GetRatingDecisionRequest, _context: Context
     ) -> ladder_pb.GetRatingDecisionResponse:
         match_id = UUID(match_id_from_pb(request.match_id))
-        async with self._pool.acquire() as connection:
+        async with self._questions.acquire() as connection:
             decision = await ladder.find_decision(connection, match_id)
             if decision is None:
                 raise _no_decision(over=await ladder.is_over(connection, match_id))

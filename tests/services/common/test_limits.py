@@ -153,7 +153,7 @@ def _idle(kind: Any) -> Any:
 
 
 def _of(method: MethodDescriptor, kind: Any) -> bool:
-    return kind.__name__ == f"{method.containing_service.name}Servicer"
+    return bool(kind.__name__ == f"{method.containing_service.name}Servicer")
 
 
 async def ask(channel: grpc.aio.Channel, method: str, player: str | None = None, body: bytes = b"") -> Answer:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from services.common.auth import Identity
 from services.common.errors import ServiceError
-from services.common.limits import Limits, set_visit
+from services.common.limits import Limits, Policy, set_visit
 from services.common.tracing import NoTracer
 from services.game.course import Courses
 from services.game.livetime import LiveTime
@@ -30,7 +30,7 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
     story = Story(match_row())
     conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), 1.0)
     courses = Courses(CommandMetrics(CollectorRegistry()), NoTracer())
-    servicer = MatchServicer(*cast(Any, (None, None, LiveTime(), SimpleNamespace(), None, None, courses)))
+    servicer = MatchServicer(*cast(Any, (None, None, None, LiveTime(), SimpleNamespace(), None, None, courses)))
     read = 0
 
     async def flood() -> AsyncIterator[pb.PlayRequest]:
@@ -39,7 +39,7 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
             read = number
             yield pb.PlayRequest(submit=pb.SubmitRequest(request_id=f"r{number}"))
 
-    set_visit(Limits().visit("", "unix:", ()))
+    set_visit(Limits(Policy(addresses=False)).visit("", "unix:", ()))
     identity = Identity("somebody", "Somebody", bot=False, roles=frozenset())
     with pytest.raises(ServiceError) as ended:
         async with asyncio.timeout(30):
