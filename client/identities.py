@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # A token that is about to expire would do so in the middle of a match.
 _SPARE_SECONDS: Final = 24 * 3600
 # The service does not know this player (any more): its keys or its data are new.
-_FORGOTTEN: Final = frozenset({"TOKEN_INVALID", "TOKEN_EXPIRED", "PLAYER_NOT_FOUND"})
+_FORGOTTEN: Final = frozenset({"TOKEN_INVALID", "TOKEN_EXPIRED", "TOKEN_REVOKED", "PLAYER_NOT_FOUND"})
 
 
 def default_file() -> Path:
