@@ -85,11 +85,14 @@ class Course:
         sent: Sequence[Sent],
         deals: Deals,
         *,
-        asked_for: bool = False,
+        created_by: str | None = None,
     ) -> None:
         self.players = players
-        self._asked_for = asked_for
+        self._asked_for = created_by is not None
         """Whether a player has made the match: then either seat may leave it before it begins."""
+        others = [player_id for player_id in players.values() if player_id != created_by]
+        self.invited = others[0] if self._asked_for and others else None
+        """The player who takes the seat by pressing Start, if one must."""
         self.faults: list[str] = []
         self.stages = [Stage(0, start, 0)]
         self.events: list[Event] = []
@@ -122,6 +125,13 @@ class Course:
     def seats_of(self, player_id: str) -> list[Seat]:
         """The seats of a player; none for a spectator."""
         return [seat for seat in SEATS if self.players[seat] == player_id]
+
+    def seated(self, at: int, player_id: str) -> bool:
+        """Whether this is the one live match that a player of it has, at one stage."""
+        state = self.stages[at].state
+        if player_id == self.invited and state.phase is Phase.AWAITING_START:
+            return any(self.players[seat] == player_id for seat in state.pressed)
+        return state.outcome is None
 
     # How it went.
 

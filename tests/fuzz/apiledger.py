@@ -27,7 +27,7 @@ BUSY: Final = frozenset({"TRY_AGAIN", "LIMIT_REACHED"})
 """Answers that a busy service may give to anything, if they say when to come back."""
 ANOTHER: Final = "another match: "
 """Before what a player of this match was told who wanted a second one."""
-BUSY_OR_REUSED: Final = (*BUSY, "REQUEST_ID_REUSED", "MALFORMED")
+BESIDE: Final = BUSY | {"REQUEST_ID_REUSED"}
 GONE: Final = frozenset({"CANCELLED", "UNAVAILABLE", "UNANSWERED"})
 """No answer: the stream was cut before."""
 
@@ -141,7 +141,7 @@ async def course_of(made: Stack, ledger: Ledger) -> Course:
         map(_entry, rows),
         ledger.sent,
         Deals(ledger.match_id, ledger.deals),
-        asked_for=row.asked_for,
+        created_by=row.created_by if row.asked_for else None,
     )
 
 
@@ -184,6 +184,9 @@ def _misjudged(course: Course, exchange: Exchange) -> list[str]:
         for at in window:
             possible |= course.verdict(at, player_id, request)
     late = said == "CLOCK_EXPIRED" and LEGAL in possible
+    if said == "PLAYER_BUSY" and LEGAL in possible and player_id == course.invited:
+        # An invitation is accepted by Start, which a player cannot do who is in another match.
+        return [] if exchange.sent.request.command.HasField("start") else [f"{player_id} was told {said}"]
     if said in possible or (late and any(course.ended_on_time(seat) for seat in course.seats_of(player_id))):
         return []
     return [
@@ -207,16 +210,24 @@ def _unanswered_for(ledger: Ledger, course: Course) -> list[str]:
     ]
 
 
+def _misjudged_beside(course: Course, look: Look) -> list[str]:
+    """What a player should have been told who wanted a second match."""
+    busy = [course.seated(at, look.player_id) for at in course.window(look.known, look.answered_at)]
+    said = look.said.removeprefix(ANOTHER)
+    fits = {"PLAYER_BUSY": True in busy, "OK": False in busy}
+    # An invited player may have made another match before, and be busy there.
+    if fits.get(said, said in BESIDE) or (said == "PLAYER_BUSY" and course.invited == look.player_id):
+        return []
+    return [f"{look.player_id} wanted a second match and was told {said}"]
+
+
 def _misrecorded(course: Course, look: Look, *, rated: bool) -> list[str]:
     """What a call for the record of an unrated or rated match should have said."""
     if look.said in GONE or look.said in BUSY:
         return []
-    outcomes = [course.stages[at].state.outcome for at in course.window(look.known, look.answered_at)]
     if look.said.startswith(ANOTHER):
-        fits = {f"{ANOTHER}PLAYER_BUSY": None in outcomes, f"{ANOTHER}OK": any(outcomes)}
-        return (
-            [] if fits.get(look.said, look.said.endswith(BUSY_OR_REUSED)) else [f"{look.said} at {outcomes}"]
-        )
+        return _misjudged_beside(course, look)
+    outcomes = [course.stages[at].state.outcome for at in course.window(look.known, look.answered_at)]
     right = set()
     if None in outcomes:
         right.add("MATCH_LIVE")

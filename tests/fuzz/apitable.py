@@ -194,7 +194,7 @@ class Guest:
         if not self.seats:
             return
         self.ledger.records.append(
-            Look("", known, heard.sent_at, heard.answered_at, f"{ANOTHER}{heard.said}")
+            Look(self.player.player_id, known, heard.sent_at, heard.answered_at, f"{ANOTHER}{heard.said}")
         )
 
     async def random(self) -> None:
