@@ -63,6 +63,8 @@ _APPEND = f"""input as (
 )"""  # noqa: S608 - made of the constants above
 APPEND = f"with {_APPEND} select match_id from stored"  # noqa: S608 - the same
 APPEND_AND_END = ending_sql(_APPEND, len(COLUMNS) + 2)
+SAFE = "select pg_logical_emit_message(true, 'spectacular_bid', '')"
+"""Writes nothing that anybody reads, but is a commit, which waits for the standbys that it must."""
 END = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
 
 
@@ -281,6 +283,10 @@ class Journal:
             )
             if row is not None and row["fence"] == entry.fence and row["same"]:
                 there.add(entry.match_id)
+        if there:
+            # Seen is not safe: a commit whose wait for a standby was cut, as when our patience with the statement ended,
+            # is on this server alone. This one commits after it, and waits anew for all that comes before.
+            await connection.execute(SAFE)
         return there
 
 

@@ -80,6 +80,11 @@ def read_back(backend: Backend, tables: Tables, match_id: UUID, revision: int, e
     ]
 
 
+@says("select pg_logical_emit_message")
+def safe(_backend: Backend, _tables: Tables) -> None:
+    """There is one server here, and what it has is safe."""
+
+
 @says("select engine_id, fence from match_owner")
 def owner_for_update(backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
     """Who may put rulings of a match back. Nothing is ever lost here: what is written then is no statement of ours."""

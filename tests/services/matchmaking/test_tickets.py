@@ -19,7 +19,7 @@ from tests.services.matchmaking.house import SECONDS_MAX, House, eventually, rea
 
 
 async def met(
-    house: House, other: str, mode: str = "rated", ago: timedelta = timedelta(), *, north: bool = True
+    house: House, other: str, mode: str = "casual", ago: timedelta = timedelta(), *, north: bool = True
 ) -> None:
     """ann played with another player, so long ago."""
     await house.pool.executemany(
