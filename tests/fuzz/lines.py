@@ -12,17 +12,20 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Final
 
 from tests.fuzz.target import Target
 from tests.fuzz.worker import CORPUS, GROWN, load
+
+_COROUTINE: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 Line = tuple[str, int]
 """File and number."""
 
 
 def functions(module: str) -> Iterator[CodeType]:
-    """The code of every function of a module, inner ones too; what runs at import is not of interest."""
+    """The code of every function of a module that may read something, inner ones too. Not what runs at import, nor
+    coroutines, nor what writes messages."""
     path = inspect.getsourcefile(importlib.import_module(module))
     assert path is not None
     with open(path, encoding="utf-8") as file:
@@ -30,11 +33,13 @@ def functions(module: str) -> Iterator[CodeType]:
 
 
 def _inside(code: CodeType) -> Iterator[CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            if constant.co_flags & inspect.CO_NEWLOCALS and constant.co_flags & inspect.CO_OPTIMIZED:
-                yield constant
-            yield from _inside(constant)
+    at_import = not code.co_flags & inspect.CO_OPTIMIZED
+    for inner in code.co_consts:
+        if not isinstance(inner, CodeType) or inner.co_flags & _COROUTINE or inner.co_name.endswith("_to_pb"):
+            continue
+        if inner.co_flags & inspect.CO_OPTIMIZED and not (at_import and inner.co_name.startswith("<")):
+            yield inner
+        yield from _inside(inner)
 
 
 def lines_of(modules: Iterable[str]) -> set[Line]:
