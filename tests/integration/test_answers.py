@@ -11,11 +11,12 @@ import pytest
 
 from client.errors import CallError, from_rpc
 from engine.command import (
+    Command,
     Draw,
     Resign,
     Start,
 )
-from engine.seats import NORTH, SOUTH
+from engine.seats import NORTH, SOUTH, Seat
 from services.common.auth import TokenIssuer, write_new_keys
 from services.common.host import MESSAGE_BYTES_MAX
 from services.game.story import Story
@@ -223,10 +224,10 @@ async def test_the_request_ids_of_the_other_player_are_in_nobodys_way(shared: St
     """Both number their requests alike, or one sits on the ids that the other will use: each is carried out once, and has
     its own answer, also from a process that reads the match back."""
     table = await Table.create(shared, start=False, deals=scripted(deal("6|6 1|2", "0|6 0|1")))
-    given = {}
-    for number, command in enumerate(
-        (Start(NORTH), Start(SOUTH), play(NORTH, "6|6"), play(SOUTH, "0|6", "6|6 line_a"))
-    ):
+    given: dict[int, tuple[Seat, pb.SubmitRequest, pb.Applied]] = {}
+    commands: list[Command] = [Start(NORTH), Start(SOUTH)]
+    commands += [play(NORTH, "6|6"), play(SOUTH, "0|6", "6|6 line_a")]
+    for number, command in enumerate(commands):
         decision_id = (await table.view(command.seat)).prompt.decision_id
         request = table.request(command, decision_id, f"request-{number // 2}")
         given[number] = (command.seat, request, await table.send(command.seat, request))

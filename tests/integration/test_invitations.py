@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 
@@ -32,11 +34,18 @@ async def refused(made: Stack, inviter: Player, invited: Player) -> CallError:
     return from_rpc(error.value)
 
 
-async def listed(made: Stack, player: Player, **wanted: bool) -> list[str]:
+async def listed(made: Stack, player: Player, **wanted: Any) -> list[str]:
     """The matches of a list."""
     request = pb.ListMyMatchesRequest(**wanted)
     page = await made.matches().ListMyMatches(request, metadata=player.metadata)
     return [summary.match_id for summary in page.matches]
+
+
+async def told(seek: Any) -> seek_pb.SeekResponse:
+    """The next news of a seek."""
+    news = await seek.read()
+    assert isinstance(news, seek_pb.SeekResponse), news
+    return news
 
 
 async def seated(made: Stack, player: Player) -> str | None:
@@ -53,20 +62,18 @@ async def test_an_invitation_touches_neither_seat_nor_seek(shared: Stack) -> Non
     ann, ben, carl, dora = await shared.players(4)
     stub = seek_grpc.MatchmakingServiceStub(shared.channel("matchmaking"))
     seek = stub.Seek(seek_pb.SeekRequest(request_id=new_id(), pool=CASUAL), metadata=ben.metadata)
-    assert (await seek.read()).HasField("waiting")
+    assert (await told(seek)).HasField("waiting")
     first = await invites(shared, ann, ben)
     assert await seated(shared, ben) is None
     assert await listed(shared, ben) == await listed(shared, ben, live_only=True) == []
     assert await listed(shared, ben, invitations=True) == [first.match_id]
     assert await listed(shared, ann) == await listed(shared, ann, live_only=True) == [first.match_id]
     # Not even by being in the way of a match of their own.
-    other = await stub.Seek(
-        seek_pb.SeekRequest(request_id=new_id(), pool=CASUAL), metadata=carl.metadata
-    ).read()
-    assert other.HasField("waiting") or other.HasField("matched")
-    while not (news := await seek.read()).HasField("matched"):
-        pass
-    match_id = news.matched.match_id
+    carls = stub.Seek(seek_pb.SeekRequest(request_id=new_id(), pool=CASUAL), metadata=carl.metadata)
+    await told(carls)
+    match_id = ""
+    while not match_id:
+        match_id = (await told(seek)).matched.match_id
     assert match_id != first.match_id
     with pytest.raises(CallError) as busy:
         await first.do(Start(SOUTH))
@@ -127,7 +134,7 @@ async def test_who_is_not_accepted_invites_no_more(shared: Stack) -> None:
         await (await invites(shared, ann, others[number])).do(Resign(NORTH))
     assert (await refused(shared, ann, others[-1])).reason == "LIMIT_REACHED"
     # Others are free to ask, and to be asked.
-    assert await invites(shared, ben, ann)
+    await (await invites(shared, ben, ann)).start()
 
 
 async def test_who_is_blocked_invites_nobody(shared: Stack) -> None:
@@ -147,4 +154,4 @@ async def test_who_is_blocked_invites_nobody(shared: Stack) -> None:
     assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "INVITATION_REFUSED")
     assert await seated(shared, ann) is None
     await seeks("somebody")
-    assert await invites(shared, ann, ben)
+    await (await invites(shared, ann, ben)).start()
