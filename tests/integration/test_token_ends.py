@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from client.errors import CallError, from_rpc
-from client.session import Client
+from client.session import CASUAL, Client
 from engine.command import Start
 from engine.seats import NORTH, SOUTH
 from services.common.auth import TokenIssuer, write_new_keys
@@ -22,6 +22,7 @@ from spectacularbid.matchmaking.v1 import matchmaking_service_pb2 as seek_pb
 from spectacularbid.matchmaking.v1.matchmaking_service_pb2_grpc import MatchmakingServiceStub
 from tests.authority import replace
 from tests.integration.operators import ops
+from tests.roles import url_as
 from tests.seats import Table, eventually, new_id
 from tests.stack import AUDIENCE, ISSUER, Player, Stack
 
@@ -126,6 +127,41 @@ async def test_a_stream_ends_when_its_token_does_and_the_clock_runs_on(shared: S
     assert [line for line in game if line["event"] in ("mass_disconnect", "call_failed")] == []
 
 
+async def test_the_client_library_asks_for_another_token_and_not_without_end(shared: Stack) -> None:
+    """Calls and seeks go on with it; one that is no good either is not asked for again at once."""
+    (ann,) = await shared.players(1)
+    expired = shared.token(ann.player_id, seconds=-5)
+    asked: list[str] = []
+
+    def another(token: str) -> Callable[[], Awaitable[str]]:
+        async def renew() -> str:
+            asked.append(token)
+            return token
+
+        return renew
+
+    server = shared.address("matchmaking")
+    async with Client(server, expired, renew=another(ann.token)) as client:
+        profiles = await asyncio.gather(*(client.profile() for _ in range(5)))
+        assert [profile.player_id for profile in profiles] == 5 * [ann.player_id]
+    assert asked == [ann.token], "five calls that fail at once ask for one token"
+    async with Client(server, expired, renew=another(ann.token)) as client:
+        waits = asyncio.Event()
+        seeking = asyncio.create_task(client.seek(CASUAL, highest=-90_000, waiting=lambda _: waits.set()))
+        async with asyncio.timeout(30):
+            await waits.wait()
+        await client.cancel_seek()
+        with pytest.raises(CallError, match="SEEK_CANCELLED"):
+            await seeking
+    asked.clear()
+    worse = shared.token(ann.player_id, seconds=-4)
+    async with Client(server, expired, renew=another(worse)) as client:
+        for _ in range(2):
+            with pytest.raises(CallError, match="TOKEN_EXPIRED"):
+                await client.profile()
+    assert asked == [worse]
+
+
 async def test_an_operator_revokes_tokens_and_a_key_goes_while_streams_run(
     shared: Stack, tmp_path: Path
 ) -> None:
@@ -187,7 +223,7 @@ async def test_who_may_revoke_and_whom(shared: Stack) -> None:
     assert await refused(shared, ann) == ""
     said = await ops(shared, "player", "revoke-tokens", "never-here", "--reason", "x")
     assert "no player never-here has ever been here" in said
-    straight = ("--database-url", shared.database_url, "--author", "eve")
+    straight = ("--database-url", url_as("operator", shared.database_url), "--author", "eve")
     await ops(shared, "player", "revoke-tokens", ben.player_id, "--reason", "leader is down", *straight)
 
     async def gone() -> bool:
