@@ -177,6 +177,7 @@ class Visit:
             # A house bot sits at as many tables as there are people who ask for it.
             self._unlimited = True
             limits.address_calls.charge(self.address, -self._cost)
+            self._leave(limits.address_open_calls)
             return
         self._player = player = identity.player_id
         self._spend(limits.player_calls, player, self._cost, Limit.PLAYER_CALLS)
@@ -207,9 +208,8 @@ class Visit:
 
     def leave(self) -> None:
         """The call is over."""
-        while self._places:
-            places, key = self._places.pop()
-            places.leave(key)
+        for places, _ in list(self._places):
+            self._leave(places)
 
     async def hold(self) -> None:
         """Waits before a refusal is told, if not too many wait already. Taking the call back does not shorten it: the
@@ -231,6 +231,11 @@ class Visit:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await self._limits.closing.wait()
+
+    def _leave(self, places: Places) -> None:
+        for taken in [each for each in self._places if each[0] is places]:
+            self._places.remove(taken)
+            places.leave(taken[1])
 
     def _take(self, places: Places, key: str, limit: Limit) -> None:
         if not places.take(key):

@@ -242,7 +242,7 @@ async def test_streams_are_limited_for_each_player_and_a_house_bot_has_as_many_a
     """It sits at as many tables as there are people who ask for it, and nothing of it is counted."""
     streams = [path(method) for method in methods() if method.server_streaming]
     assert len(streams) >= 3
-    async with served(replace(POLICY, player_streams=0, player_calls=SPENT)) as made:
+    async with served(replace(POLICY, address_open_calls=1, player_streams=0, player_calls=SPENT)) as made:
         for each in streams:
             call: Any = made.channel.stream_stream(each)(metadata=(("authorization", "Bearer bot-easy"),))
             await call.write(b"")
