@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
@@ -206,6 +207,18 @@ def seeds(asked: argparse.Namespace) -> int:
     return 0
 
 
+def keep(asked: argparse.Namespace) -> int:
+    """Take into the repository what runs have found to reach lines that nothing there does."""
+    from tests.fuzz.lines import newcomers
+
+    for name in asked.target or sorted(folder.name for folder in GROWN.iterdir()):
+        known = [file.read_bytes() for file in (CORPUS / name).iterdir()]
+        grown = [file.read_bytes() for file in (GROWN / name).iterdir()]
+        for data in newcomers(load(name), known, grown):
+            (CORPUS / name / f"grown-{hashlib.sha256(data).hexdigest()[:12]}").write_bytes(data)
+    return 0
+
+
 def main() -> int:
     """Fuzz every parser and the API, or run one input again."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
@@ -226,6 +239,9 @@ def main() -> int:
     command = commands.add_parser("seeds", help=seeds.__doc__)
     command.add_argument("--target", action="append")
     command.set_defaults(carry_out=seeds)
+    command = commands.add_parser("keep", help=keep.__doc__)
+    command.add_argument("--target", action="append")
+    command.set_defaults(carry_out=keep)
     asked = parser.parse_args()
     return int(asked.carry_out(asked))
 

@@ -57,6 +57,26 @@ def lines_of(modules: Iterable[str]) -> set[Line]:
 def reached(target: Target, inputs: Iterable[bytes]) -> tuple[int, int]:
     """How many of the lines the inputs execute, and how many there are."""
     wanted = lines_of(target.covers)
+    seen: set[Line] = set()
+    for data in inputs:
+        seen |= _executed(target, data, wanted)
+    return len(seen), len(wanted)
+
+
+def newcomers(target: Target, known: Iterable[bytes], others: Iterable[bytes]) -> Iterator[bytes]:
+    """Those of the others that execute lines which nothing before them does, smallest first."""
+    wanted = lines_of(target.covers)
+    seen: set[Line] = set()
+    for data in known:
+        seen |= _executed(target, data, wanted)
+    for data in sorted(others, key=len):
+        executed = _executed(target, data, wanted)
+        if not executed <= seen:
+            seen |= executed
+            yield data
+
+
+def _executed(target: Target, data: bytes, wanted: set[Line]) -> set[Line]:
     files = {file for file, _ in wanted}
     seen: set[Line] = set()
 
@@ -68,13 +88,12 @@ def reached(target: Target, inputs: Iterable[bytes]) -> tuple[int, int]:
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         return local if frame.f_code.co_filename in files else None
 
-    for data in inputs:
-        sys.settrace(trace)
-        # What raises here has been reported by the run itself.
-        with contextlib.suppress(Exception):
-            target.run(data)
-        sys.settrace(None)
-    return len(seen & wanted), len(wanted)
+    sys.settrace(trace)
+    # What raises here has been reported by the run itself.
+    with contextlib.suppress(Exception):
+        target.run(data)
+    sys.settrace(None)
+    return seen & wanted
 
 
 def inputs_of(name: str, *, grown: bool) -> Iterator[bytes]:
