@@ -38,6 +38,8 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + byte
 LEAVING_SECONDS: Final = 3.0
 OPTIONS: Final = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200)]
 
+FAULTS: Final = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED)
+
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -78,10 +80,15 @@ class Flood:
         return made
 
     def note(self, error: BaseException) -> None:
-        """Counts how a call ended."""
-        self.codes[
-            error.code().name if isinstance(error, grpc.aio.AioRpcError) else type(error).__name__
-        ] += 1
+        """Counts how a call failed."""
+        if isinstance(error, grpc.aio.AioRpcError):
+            self.codes[_named(error.code(), error.details())] += 1
+        else:
+            self.codes[type(error).__name__] += 1
+
+    async def ended(self, call: Any) -> None:
+        """Counts how a call that is over ended."""
+        self.codes[_named(await call.code(), await call.details())] += 1
 
     async def run(self, channels: list[grpc.aio.Channel]) -> None:
         """Until the time is up."""
@@ -149,9 +156,8 @@ class Flood:
             call = ask(metadata=metadata, timeout=10)
             try:
                 await call.write(self._message())
-                ended = await call.read() is grpc.aio.EOF
-                if ended and await call.code() is not grpc.StatusCode.OK:
-                    self.codes[(await call.code()).name] += 1
+                if await call.read() is grpc.aio.EOF:
+                    await self.ended(call)
                 else:
                     self.codes["OK"] += 1
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
@@ -185,7 +191,7 @@ class Flood:
                     await call.write(command)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 with suppress(asyncio.CancelledError):
-                    self.codes[(await call.code()).name] += 1
+                    await self.ended(call)
             finally:
                 call.cancel()
                 reading.cancel()
@@ -205,26 +211,25 @@ class Flood:
     async def _hold(self, channel: grpc.aio.Channel, number: int) -> None:
         ask: Any = channel.stream_stream(self.attack.method)
         calls: list[Any] = []
+        readings: list[asyncio.Task[Any]] = []
         while self.on and len(calls) < 20:
             self.asked += 1
             call = ask(metadata=self.metadata(number))
-            try:
-                async with asyncio.timeout(1):
-                    await call.write(self._message())
-                    ended = await call.read() is grpc.aio.EOF
-                    if ended:
-                        self.codes[(await call.code()).name] += 1
-            except TimeoutError:
-                ended = False  # a stream that says nothing is a stream
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                self.note(error)
-                ended = True
-            if not ended:
-                calls.append(call)
-                self.held += 1
+            calls.append(call)
+            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                await call.write(self._message())
+            # What says nothing is open all the same, and a read that is given up would end it.
+            reading = asyncio.create_task(call.read())
+            readings.append(reading)
+            await asyncio.wait({reading}, timeout=0.2)
         await self._wait()
         for call in calls:
-            call.cancel()
+            if call.done():
+                await self.ended(call)
+            else:
+                self.held += 1
+                call.cancel()
+        await asyncio.gather(*readings, return_exceptions=True)
 
     async def _silent(self, channel: grpc.aio.Channel, number: int) -> None:
         ask: Any = channel.stream_unary(self.attack.method)
@@ -233,7 +238,7 @@ class Flood:
         await self._wait()
         for call in calls:
             if call.done():
-                self.codes[(await call.code()).name] += 1
+                await self.ended(call)
             else:
                 self.held += 1
                 call.cancel()
@@ -298,6 +303,11 @@ class Flood:
             for stream in streams:
                 stream.cancel()
             await asyncio.sleep(min(LEAVING_SECONDS, max(0.0, self.end - time.monotonic())))
+
+
+def _named(code: grpc.StatusCode, details: str | None) -> str:
+    # What must not be is worth its words.
+    return f"{code.name} {(details or '')[:60]}" if code in FAULTS else code.name
 
 
 def yield_to_others(niceness: int) -> None:
