@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typer.testing import CliRunner
 
 from services.ops.__main__ import app
+from tests.roles import url_as
 from tests.stack import Stack
 
 WHY = ("--reason", "switch 3 was down")
@@ -23,7 +24,8 @@ async def ops(
     own = {
         "SPECTACULAR_BID_OPERATOR_TOKEN": token,
         "SPECTACULAR_BID_MATCHMAKING_ADDRESS": made.address("placement"),
-        "SPECTACULAR_BID_DATABASE_URL": made.database_url,
+        # To look; who acts straight in the database says where.
+        "SPECTACULAR_BID_DATABASE_URL": url_as("reader", made.database_url),
         "COLUMNS": "200",
         **(env or {}),
     }
@@ -36,10 +38,10 @@ async def ops(
 async def explained(made: Stack, match_id: str) -> str:
     """The dispute procedure of a match; fails when a figure cannot be reproduced."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.clock", "explain", match_id, "--database-url", made.database_url),
+        *(sys.executable, "-m", "services.clock", "explain", match_id),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=os.environ,
+        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": url_as("reader", made.database_url)},
     )
     out, _ = await process.communicate()
     assert process.returncode == 0, out.decode()

@@ -16,6 +16,7 @@ from services.ops.check import look
 from services.storage.pool import Connection
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.integration.operators import WHY, explained, ops
+from tests.roles import url_as
 from tests.seats import Table, eventually, legal_commands
 from tests.stack import Stack, time_control
 
@@ -85,7 +86,16 @@ async def postgres(program: str, *arguments: str) -> None:
 
 async def compact(connection: Connection, url: str) -> None:
     """Moves all logs; the first time it is asked to stop when it has just begun."""
-    command = (sys.executable, "-m", "services", "compact", "--days", "0", "--database-url", url)
+    command = (
+        sys.executable,
+        "-m",
+        "services",
+        "compact",
+        "--days",
+        "0",
+        "--database-url",
+        url_as("archiver", url),
+    )
     slow = await started(*command, "--rate", "0.001")
 
     async def begun() -> bool:

@@ -17,6 +17,7 @@ from services.ops.__main__ import app
 from services.storage import ownership
 from spectacularbid.match.v1 import table_pb2
 from tests.integration.operators import WHY, explained, ops
+from tests.roles import url_as
 from tests.seats import Table, eventually
 from tests.services.storage.results import put_result
 from tests.stack import Stack
@@ -119,7 +120,7 @@ async def test_an_incident_that_lasts_is_closed_once(own: Stack) -> None:
     incident = await ops(own, "incident", "declare", "--effect", "note", *WHY, "--all")
     close = ("incident", "close", incident, *WHY, "--to", "2020-01-01T00:00:00Z")
     assert "before it began" in await ops(own, *close, status=1)
-    straight = ("--database-url", own.database_url, "--author", "eve")
+    straight = ("--database-url", url_as("operator", own.database_url), "--author", "eve")
     assert "before it began" in await ops(own, *close, *straight, status=2)
     assert incident in await ops(own, "incidents", "--open")
     await ops(own, "incident", "close", incident, "--reason", "replaced", author="bob")
@@ -178,10 +179,22 @@ async def test_whoever_acts_is_whom_the_token_names_or_says_so_in_the_database(o
     note = ("incident", "declare", "--effect", "note", "--all", *WHY)
     assert "the operator's token" in await ops(own, *note, "--author", "eve", status=2)
     incident = await ops(own, *note)
-    straight = await ops(own, *note, "--database-url", own.database_url, "--author", "eve")
-    await ops(own, "incident", "close", incident, *WHY, "--database-url", own.database_url, "--author", "eve")
+    straight = await ops(
+        own, *note, "--database-url", url_as("operator", own.database_url), "--author", "eve"
+    )
+    await ops(
+        own,
+        "incident",
+        "close",
+        incident,
+        *WHY,
+        "--database-url",
+        url_as("operator", own.database_url),
+        "--author",
+        "eve",
+    )
     acts = json.loads(await ops(own, "acts", "--json", "--since", since))
-    user = await own.pool.fetchval("select session_user::text")
+    user = "spectacular_bid_operator"
     assert [
         (act["author"], act["action"], act["subject"], act["via"], act["database_user"]) for act in acts
     ] == [

@@ -25,6 +25,7 @@ from services.ops.status import look_around
 from services.ops.statusview import as_json
 from services.storage.voids import get_void_facts
 from tests.pseudoterminal import in_a_terminal
+from tests.roles import url_as
 from tests.seats import Table, eventually
 from tests.stack import Player, Stack
 
@@ -35,7 +36,7 @@ async def where(made: Stack) -> dict[str, str]:
     """What an operator has in the environment."""
     targets = [f"{name}={await made.metrics_address(name)}" for name in made.processes]
     return {
-        "SPECTACULAR_BID_DATABASE_URL": made.database_url,
+        "SPECTACULAR_BID_DATABASE_URL": url_as("reader", made.database_url),
         "SPECTACULAR_BID_METRICS_TARGETS": ",".join(targets),
     }
 

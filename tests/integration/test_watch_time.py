@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.operators import WHY, ops
 from tests.processes import SECONDS_MAX, Process, running
+from tests.roles import url_as
 from tests.seats import Table
 from tests.stack import PREFIX, SECRET, Stack, time_control
 
@@ -46,7 +47,7 @@ class Screen:
 @asynccontextmanager
 async def watching(made: Stack, folder: Path, *arguments: str, secret: str = SECRET) -> AsyncIterator[Screen]:
     """The command, as an operator would run it."""
-    env = {f"{PREFIX}INTERNAL_SECRET": secret, f"{PREFIX}DATABASE_URL": made.database_url}
+    env = {f"{PREFIX}INTERNAL_SECRET": secret, f"{PREFIX}DATABASE_URL": url_as("reader", made.database_url)}
     async with running("services.ops", "watch", *arguments, env=env, log_dir=folder, name="watch") as process:
         yield Screen(process)
 

@@ -18,6 +18,7 @@ from services.matchmaking.recompute import command
 from services.ops.__main__ import app
 from services.storage.incidents import Incident, Kind, put_incidents
 from services.storage.pool import Connection
+from tests.roles import open_roles, url_as
 from tests.services.storage.results import Finished, decide_all, fold, put_result, reasons, stored
 
 WHO = ("--author", "ada", "--reason", "the board froze")
@@ -25,6 +26,7 @@ WHO = ("--author", "ada", "--reason", "the board froze")
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[Connection]:
+    await open_roles(database_url)
     made = await asyncpg.connect(database_url)
     yield made
     await made.close()
@@ -45,7 +47,7 @@ class Operator:
         self.url = url
 
     async def __call__(self, *arguments: str, status: int = 0) -> str:
-        straight = ("--database-url", self.url)
+        straight = ("--database-url", url_as("operator", self.url))
         # The command has a loop of its own.
         result = await asyncio.to_thread(
             CliRunner().invoke, app, ["rating", *arguments, *straight], env={"COLUMNS": "200"}
@@ -156,7 +158,8 @@ async def recompute(url: str, *arguments: str, status: int) -> str:
 
     def run() -> int | str | None:
         try:
-            return command(["--database-url", url, *arguments])
+            role = "reader" if "--check" in arguments else "operator"
+            return command(["--database-url", url_as(role, url), *arguments])
         except SystemExit as usage:
             return usage.code
 
@@ -169,7 +172,7 @@ async def test_the_audit_is_a_command_of_the_service(database_url: str, matches:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "services.matchmaking", "recompute", "--check"),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": database_url},
+        env={**os.environ, "SPECTACULAR_BID_DATABASE_URL": url_as("reader", database_url)},
     )
     out, _ = await process.communicate()
     assert (process.returncode, out.decode().split(" players")[0]) == (0, "5 decisions and 5")
