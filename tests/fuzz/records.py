@@ -11,7 +11,7 @@ from typing import Final
 from client import positions
 from client.listing import listing
 from engine.command import Bid, Command, Play
-from engine.event import TurnTimed
+from engine.event import RoundDealt, TurnTimed
 from engine.eventjson import event_from_json, event_to_json
 from engine.legal import legal
 from engine.match import RANKED, Auctioned, Match, Mode, Phase, deal_round, decide, evolve
@@ -26,6 +26,7 @@ from tests.engine.randomplay import _SIMPLE, commands, shuffled, whole_match
 from tests.fuzz.mutation import mutate_bytes, mutate_json_bytes, mutate_lines
 from tests.fuzz.target import Target
 
+MATCH_ID: Final = "00000000-0000-4000-8000-000000000001"
 EXAMPLE: Final = Path(__file__).parents[2] / "docs" / "example.jsonl"
 
 
@@ -51,20 +52,21 @@ def run_record(data: bytes) -> None:
             answers.append(answer)
     except MalformedRecordError:
         assert record.malformed is not None
+    wrong = []
     try:
-        list(problems(record))
+        wrong = list(problems(record))
     except MalformedRecordError:
         assert record.malformed is not None
     if not answers:
         return
     assert isinstance(answers[0].line, MatchLine)
-    start, last = answers[0].line.start, answers[-1].state
+    start, match_id, last = answers[0].line.start, answers[0].line.match_id, answers[-1].state
     events = [event for answer in answers for event in answer.events]
     instants = sum(event.elapsed_ns for event in events if isinstance(event, TurnTimed))
     if instants >= 2**62:
         # What is written has an end of time, too, and lines without a command may have come close to it.
         return
-    lines = list(record_lines(start, events, {"note": "again"}))
+    lines = list(record_lines(start, events, {"match_id": match_id}))
     again = read_record("\n".join(lines).encode("utf-8", "surrogatepass"))
     assert again.malformed is None, again.malformed
     state = start
@@ -73,6 +75,8 @@ def run_record(data: bytes) -> None:
         state = answer.state
     if last.outcome is None or last.outcome.winner is not None:
         assert state == last, "the written record is another match"
+    if not wrong and record.malformed is None:
+        assert list(problems(again)) == [], "what was sound is not any more"
 
 
 def run_study(data: bytes) -> None:
@@ -160,6 +164,10 @@ def record_seeds() -> Iterator[bytes]:
             random.Random(seed), mode=mode, waits_ns_max=14_000_000_000 * (seed == 1)
         )
         yield "\n".join(record_lines(first, events[:60])).encode()
+    for seed in (3, 4):
+        first, _, events = whole_match(random.Random(seed), match_id=MATCH_ID)
+        ends = [at for at, event in enumerate(events) if isinstance(event, RoundDealt)][:3]
+        yield "\n".join(record_lines(first, events[: ends[-1] + 2], {"match_id": MATCH_ID})).encode()
     untimed = [json.loads(line) for line in lines[:25]]
     yield b"\n".join(
         json.dumps({k: v for k, v in line.items() if k not in ("at_ms", "at_ns")}).encode()
@@ -173,9 +181,13 @@ def event_seeds() -> Iterable[bytes]:
     """One event of each type."""
     found: dict[str, bytes] = {}
     for seed, mode in ((1, Mode.ONLINE), (2, Mode.SAME_DEVICE), (3, Mode.ONLINE), (4, Mode.ONLINE)):
-        _, _, events = whole_match(random.Random(seed), mode=mode, waits_ns_max=14_000_000_000)
+        match_id = MATCH_ID if seed > 2 else ""
+        _, _, events = whole_match(
+            random.Random(seed), mode=mode, waits_ns_max=14_000_000_000, match_id=match_id
+        )
         for event in events:
-            key = type(event).__name__ + str(getattr(event, "end", "")).partition(" ")[2]
+            drawn = isinstance(event, RoundDealt) and event.contributions is not None
+            key = type(event).__name__ + str(getattr(event, "end", "")).partition(" ")[2] + str(drawn)
             found.setdefault(key, json.dumps(event_to_json(event)).encode())
     assert len(found) >= 13, sorted(found)
     return found.values()
