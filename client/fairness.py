@@ -1,8 +1,11 @@
 """What this client adds to the deals of a match, and whether the service keeps to what it has said about them.
 
-The service commits to the seed of a round before anybody presses for it; with the press goes what the client adds. When
-the round is dealt, the service must name that commitment and those bytes again. When the match is over its record must
-show them too, and prove that the deals follow from them: `against` looks.
+The service commits to the seed of a round before anybody presses for it; with each press goes what that client adds, and
+everybody is told. When the round is dealt, the service must name the same commitment and the same bytes again. When the
+match is over its record must show them too, and prove that the deals follow from them: `against` looks.
+
+A client that presses after the other one has been told everything else that goes into the deal: nobody can have chosen it,
+even if all others work together.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from client.wire import contributions_from_pb, some_seat_from_pb
 from engine.command import Continue, Start
 from engine.recordlines import DealLine, MalformedRecordError, read_record
 from engine.seats import SEATS, BySeat
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from client.table import TableState
     from engine.command import Command
     from engine.seats import Seat
-    from spectacularbid.match.v1.event_pb2 import HandDealt
+    from spectacularbid.match.v1.event_pb2 import Continued, HandDealt, MatchEvent, Started
 
 _SECRET_SIZE: Final = 32
 
@@ -48,6 +52,8 @@ class Fairness:
         self._counted: dict[tuple[int, Seat], bytes] = {}
         """By round and seat, what a press of this client has added. One that was refused has added nothing: the limit, or
         another client of the same player, was ahead of it."""
+        self._added: dict[tuple[int, Seat], bytes] = {}
+        """By round and seat, what was told with the press."""
         self._dealt: dict[int, Dealt] = {}
         self._bots: frozenset[Seat] = frozenset()
         self._rated = False
@@ -79,10 +85,25 @@ class Fairness:
         if table.next_commitment:
             self._announce(table.round_no + 1, table.next_commitment)
 
-    def dealt(self, told: HandDealt) -> None:
-        """A round was dealt."""
+        for seat in table.pressed:
+            self._added[table.round_no + 1, seat] = table.contributions[seat]
+
+    def hear(self, event: MatchEvent, round_no: int) -> None:
+        """Something happened; `round_no` is that of the table."""
+        match event.WhichOneof("kind"):
+            case "started":
+                self._press(round_no + 1, event.started)
+            case "continued":
+                self._press(round_no + 1, event.continued)
+            case "hand_dealt":
+                self._deal(event.hand_dealt)
+
+    def _press(self, round_no: int, told: Started | Continued) -> None:
+        self._added[round_no, some_seat_from_pb(told.seat)] = told.contribution
+
+    def _deal(self, told: HandDealt) -> None:
         drawn = told.HasField("contributions")
-        given = BySeat(told.contributions.north, told.contributions.south) if drawn else None
+        given = contributions_from_pb(told.contributions) if drawn else None
         announced = self._announced.get(told.round)
         if announced is not None and not told.scripted and not (drawn and told.commitment == announced):
             self._doubt(told.round, "was not dealt from the seed that had been committed to")
@@ -120,8 +141,11 @@ class Fairness:
         if dealt is None or dealt.contributions is None:
             return
         for seat in SEATS:
-            if self._counted.get((round_no, seat), dealt.contributions[seat]) != dealt.contributions[seat]:
+            given, place = dealt.contributions[seat], (round_no, seat)
+            if self._counted.get(place, given) != given:
                 self._doubt(round_no, "was not dealt with what this client had added")
+            elif self._added.get(place, given) != given:
+                self._doubt(round_no, f"was not dealt with what {seat} had added")
 
     def _doubt(self, round_no: int, what: str) -> None:
         doubt = f"round {round_no} {what}"

@@ -165,8 +165,7 @@ class MatchStream:
             self.fairness.table(table)
         for event in message.events:
             table = evolve(table, event)
-            if event.HasField("hand_dealt"):
-                self.fairness.dealt(event.hand_dealt)
+            self.fairness.hear(event, table.round_no)
         if message.HasField("prompt"):
             table = fold.prompted(table, prompt_from_pb(message.prompt, received))
         self._table = table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.outcome import Cause, Outcome
 from engine.seats import BySeat, Seat
+from engine.shuffle import NOTHING as NOTHING_ADDED
 from engine.state import Phase
 from engine.tiles import HAND_SIZE, End, Port, Tile
 
@@ -162,6 +163,8 @@ class TableState:
     prompt: Prompt
     next_commitment: str = ""
     """To the seed of the round that is dealt next."""
+    contributions: BySeat[bytes] = NOTHING_ADDED
+    """As of a snapshot, what the seats in `pressed` add to that deal."""
 
     @property
     def asks_me(self) -> bool:

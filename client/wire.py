@@ -205,7 +205,13 @@ def table_from_pb(snapshot: match_service_pb2.Snapshot, now: float) -> TableStat
         outcome=outcome_from_pb(table.outcome) if table.HasField("outcome") else None,
         prompt=prompt,
         next_commitment=table.next_commitment,
+        contributions=contributions_from_pb(table.contributions),
     )
+
+
+def contributions_from_pb(given: table_pb2.Contributions) -> BySeat[bytes]:
+    """What each seat has added to a deal."""
+    return BySeat(given.north, given.south)
 
 
 def evolve(table: TableState, event: event_pb2.MatchEvent) -> TableState:

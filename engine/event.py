@@ -36,7 +36,8 @@ class Started:
 
     seat: Seat
     contribution: bytes = b""
-    """What it added to the shuffle; told to nobody before the deal that it is for."""
+    """What it added to the shuffle. Told at once: it says nothing about a deal to whoever does not know the seed, and
+    whoever presses after it knows that it cannot be changed any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,15 +193,14 @@ def redact(event: Event, seat: Seat | None, mode: Mode = Mode.ONLINE) -> SeatEve
                 event.next_commitment,
                 event.scripted,
             )
-        case Started() | Continued():
-            # What it adds to the deal is nobody's business before the deal, not even whether it adds anything.
-            return type(event)(event.seat) if event.contribution else event
         case TileDrawn():
             return TileDrawn(event.seat, event.tile if event.seat is seat else None)
         case Revealed():
             return Revealed(event.seat, event.hand if event.seat is seat else None)
         case (
-            BidMade()
+            Started()
+            | Continued()
+            | BidMade()
             | OpeningWon()
             | PointsMoved()
             | TilePlaced()

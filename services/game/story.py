@@ -63,7 +63,7 @@ class Story:
         self.announced = None if seeds is None else seeds.commitment(1)
         """The commitment to the seed of the next round, as it was told; None when none was."""
         self.offered = NOTHING
-        """What the players have added to the next deal. Told to nobody before it."""
+        """What the players have added to the next deal."""
         self.state: Match = first_state(row)
         self.revision = 0
         self.sequence = 0
@@ -194,6 +194,8 @@ class Story:
         table.delay_ms = row.delay_ns // tables.MILLISECOND
         table.same_device = row.same_device
         table.next_commitment = "" if self.over else self.announced or ""
+        if self.state.pressed:
+            table.contributions.CopyFrom(tables.contributions_to_pb(self.offered))
         return match_service_pb2.Snapshot(sequence=self.sequence, table=table)
 
 

@@ -33,8 +33,10 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
     match event:
         case Started():
             message.started.seat = SEAT[event.seat]
+            message.started.contribution = event.contribution
         case Continued():
             message.continued.seat = SEAT[event.seat]
+            message.continued.contribution = event.contribution
         case HandDealt():
             message.hand_dealt.CopyFrom(
                 pb.HandDealt(
@@ -43,7 +45,7 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
                     commitment=event.commitment,
                     contributions=None
                     if event.contributions is None
-                    else pb.Contributions(north=event.contributions.north, south=event.contributions.south),
+                    else tables.contributions_to_pb(event.contributions),
                     next_commitment=event.next_commitment or "",
                     scripted=event.scripted,
                 )

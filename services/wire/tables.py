@@ -107,6 +107,11 @@ def balances_to_pb(balances: BySeat[int]) -> pb.Balances:
     return pb.Balances(north=balances.north, south=balances.south)
 
 
+def contributions_to_pb(given: BySeat[bytes]) -> pb.Contributions:
+    """What the players have added to a deal."""
+    return pb.Contributions(north=given.north, south=given.south)
+
+
 def outcome_to_pb(outcome: Outcome) -> pb.Outcome:
     """How a match ended."""
     return pb.Outcome(winner=SEAT[outcome.winner], cause=CAUSE[outcome.cause], detail=outcome.detail)

@@ -27,6 +27,7 @@ from services.game.story import Audience, Story
 from services.storage.matches import PlayerRow
 from services.storage.script import Script, first_state
 from services.wire.commands import command_from_pb
+from spectacularbid.match.v1 import event_pb2, table_pb2
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.client.tables import new_story
 
@@ -74,8 +75,7 @@ class Meeting:
         self.events += dealt
         for seat in SEATS:
             for message in self.story.since(Audience(seat.value), before) or ():
-                if message.HasField("hand_dealt"):
-                    self.fair[seat].dealt(message.hand_dealt)
+                self.fair[seat].hear(message, self.table(seat).round_no)
 
     def start(self) -> None:
         for seat in SEATS:
@@ -147,6 +147,28 @@ def _as_before(dealt: RoundDealt) -> RoundDealt:
     return replace(dealt, deal=shuffled(), contributions=None)
 
 
+def test_whoever_presses_last_has_been_told_all_else_that_goes_into_the_deal() -> None:
+    """A service and an opponent who work together cannot look for a contribution any more when they know this one."""
+    made = Meeting(
+        lambda dealt: _drawn_with(dealt, BySeat(b"found when south's was known", _of(dealt, SOUTH)))
+    )
+    made.start()
+    assert made.fair[SOUTH].doubts == ["round 1 was not dealt with what north had added"]
+    late = Fairness(made.story.row.match_id)
+    early = Meeting()
+    early.press(Start(NORTH, b"n"))
+    late.table(early.table(SOUTH))
+    early.forge = lambda dealt: _drawn_with(dealt, BySeat(b"another", _of(dealt, SOUTH)))
+    early.fair[SOUTH] = late
+    early.press(Start(SOUTH))
+    assert late.doubts == ["round 1 was not dealt with what north had added"]
+
+
+def _of(dealt: RoundDealt, seat: Seat) -> bytes:
+    assert dealt.contributions is not None
+    return dealt.contributions[seat]
+
+
 @pytest.mark.parametrize(
     ("forge", "doubt"),
     [
@@ -163,13 +185,24 @@ def test_a_deal_that_was_not_made_as_committed_to_is_found_at_once(forge: Forge,
     assert Pauses().lines(news) == [f"Do not trust this match: {doubt}."]
 
 
-def test_it_does_not_matter_whether_the_deal_or_the_answer_to_the_press_is_heard_first() -> None:
-    made = Meeting(_dropped)
-    fair = made.fair[NORTH]
-    made.press(Start(NORTH), heard=False)
-    made.press(Start(SOUTH))
+@pytest.mark.parametrize("deal_first", [True, False])
+def test_it_does_not_matter_whether_the_deal_or_the_answer_to_the_press_is_heard_first(
+    deal_first: bool,
+) -> None:
+    """A service that never told of the press either: what this client has sent is not what was dealt with."""
+    made = Meeting()
+    fair, table = made.fair[NORTH], made.table(NORTH)
+    press = fair.with_contribution(Start(NORTH), table, 1)
+    other = table_pb2.Contributions(north=b"another", south=b"")
+    dealt = event_pb2.HandDealt(round=1, commitment=table.next_commitment, contributions=other)
+    steps: list[Callable[[], None]] = [
+        lambda: fair.hear(event_pb2.MatchEvent(hand_dealt=dealt), 1),
+        lambda: fair.carried_out(press, 1),
+    ]
+    first, second = steps if deal_first else reversed(steps)
+    first()
     assert fair.doubts == []
-    fair.carried_out(fair.with_contribution(Start(NORTH), replace(made.table(NORTH), round_no=0), 1), 1)
+    second()
     assert fair.doubts == ["round 1 was not dealt with what this client had added"]
 
 

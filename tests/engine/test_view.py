@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.command import Draw, Pass, Reveal
 from engine.deal import Deal
-from engine.event import Event, Revealed, RoundDealt, TileDrawn, TilePlaced
+from engine.event import Continued, Event, Revealed, RoundDealt, Started, TileDrawn, TilePlaced
 from engine.legal import NOTHING
 from engine.match import Match, Mode, Phase, replay
 from engine.seats import NORTH, SEATS, SOUTH, Seat
@@ -47,8 +47,12 @@ def everything_in(thing: Any) -> Iterator[Any]:
 def tiles_in(thing: Any) -> set[Tile]:
     """All tiles in a view or an event; anything secret in another shape fails the test at once."""
     parts = list(everything_in(thing))
-    # What players have added to a deal is public once it is dealt, and nowhere before.
-    public = set(thing.contributions or ()) if isinstance(thing, HandDealt) else {b""}
+    # What players add to a deal is public; salts and seeds are not.
+    public = {b""}
+    if isinstance(thing, HandDealt):
+        public |= set(thing.contributions or ())
+    elif isinstance(thing, Started | Continued):
+        public.add(thing.contribution)
     assert {part for part in parts if isinstance(part, bytes)} <= public
     assert not any(isinstance(part, Deal | RoundDealt | Match) for part in parts)
     return {part for part in parts if isinstance(part, Tile)}

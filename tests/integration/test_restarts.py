@@ -393,6 +393,7 @@ async def test_half_a_start_and_a_lone_continue_survive_a_crash(own: Stack) -> N
         await own.start("game")
         view = await table.view(seat)
         assert (view.round == 1) is (seat is SOUTH)
+    view = await table.view(SOUTH)
     dealt = next(event for event in await own.events(table.match_id) if isinstance(event, RoundDealt))
     assert view.commitment == dealt.commitment == announced
     assert dealt.contributions == BySeat(b"what north adds", b"what south adds")

@@ -35,6 +35,8 @@ def test_fc_55_nothing_in_a_stream_identifies_a_hidden_tile() -> None:
         "Table.next_commitment",
         "HandDealt.commitment",
         "HandDealt.next_commitment",
+        "Started.contribution",
+        "Continued.contribution",
         "Contributions.north",
         "Contributions.south",
         "Outcome.detail",

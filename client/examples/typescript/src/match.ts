@@ -110,6 +110,8 @@ export class Sitting {
     for (const event of news.events) {
       if (event.sequence !== this.sequence + 1) throw new Error(`event ${event.sequence} after ${this.sequence}`);
       this.sequence = event.sequence;
+      const press = event.started ?? event.continued;
+      if (press) this.deals.pressed(press.seat, press.contribution);
       if (event.hand_dealt) this.deals.dealt(event.hand_dealt);
       if (event.match_ended?.outcome) this.outcome = event.match_ended.outcome;
     }
