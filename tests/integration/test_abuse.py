@@ -25,6 +25,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 METHOD: Final = "/spectacularbid.match.v1.MatchService/"
 BANK_MS, DELAY_MS = 700, 900
+PATIENCE_SECONDS: Final = 0.5
+"""How long a call waits: a refusal because of a limit is told later than that."""
 OWN_CHANNEL: Final = [("grpc.use_local_subchannel_pool", 1)]
 
 
@@ -101,13 +103,13 @@ async def garbage(table: Table, channel: Channel) -> int:
     host, _, port = table.stack.address("game").rpartition(":")
     count = 0
     while not await is_over(table):
-        call: Any = channel.stream_stream(f"{METHOD}Play")(metadata=metadata)
+        call: Any = channel.stream_stream(f"{METHOD}Play")(metadata=metadata, timeout=PATIENCE_SECONDS)
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await call.write(b"\xff" * 100)
             await call.read()
         call.cancel()
         ask: Any = channel.unary_unary(f"{METHOD}Submit")
-        await refused(ask(b"\x0a\xff\xff\xff\xff\xff", metadata=metadata))
+        await refused(ask(b"\x0a\xff\xff\xff\xff\xff", metadata=metadata, timeout=PATIENCE_SECONDS))
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"\x00\xff" * 1000)
         writer.close()
@@ -122,8 +124,11 @@ async def oversize(table: Table, channel: Channel) -> int:
     get: Any = channel.unary_unary(f"{METHOD}GetMatch")
     count = 0
     while not await is_over(table):
-        await refused(ask(b"\x12\xff\xff\x3f" + b"x" * (1 << 20), metadata=metadata))
-        await refused(get(b"", metadata=(*metadata, ("x-more", "x" * 30_000))))
+        await refused(
+            ask(b"\x12\xff\xff\x3f" + b"x" * (1 << 20), metadata=metadata, timeout=PATIENCE_SECONDS)
+        )
+        more = (*metadata, ("x-more", "x" * 30_000))
+        await refused(get(b"", metadata=more, timeout=PATIENCE_SECONDS))
         count += 2
     return count
 
@@ -133,7 +138,8 @@ async def reconnect(table: Table, channel: Channel) -> int:
     count = 0
     while not await is_over(table):
         async with grpc.aio.insecure_channel(table.stack.address("game"), options=OWN_CHANNEL) as own:
-            await (await joined(table, own)).read()
+            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                await (await joined(table, own, timeout=PATIENCE_SECONDS)).read()
         count += 1
     return count
 
@@ -148,14 +154,15 @@ async def impersonate(table: Table, channel: Channel) -> int:
                 request = pb.SubmitRequest(
                     match_id=table.match_id, request_id=new_id(), command=pb.Command(resign=pb.Resign())
                 )
-                await refused(stub.Submit(request, metadata=(("authorization", f"Bearer {token}"),)))
+                metadata = (("authorization", f"Bearer {token}"),)
+                await refused(stub.Submit(request, metadata=metadata, timeout=PATIENCE_SECONDS))
                 count += 1
     return count
 
 
-async def joined(table: Table, channel: Channel) -> Any:
+async def joined(table: Table, channel: Channel, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as grpc
     """A Play stream of north."""
-    call = pb_grpc.MatchServiceStub(channel).Play(metadata=table.players[NORTH].metadata)
+    call = pb_grpc.MatchServiceStub(channel).Play(metadata=table.players[NORTH].metadata, timeout=timeout)
     await call.write(pb.PlayRequest(join=pb.WatchRequest(match_id=table.match_id)))
     return call
 

@@ -143,7 +143,7 @@ async def test_fc_77_streams_and_links_that_were_dropped_leave_nothing(shared: S
     have grown by in the later rounds is a fraction of what each stream and link would need to be kept. `make long` has
     the 5,000 streams and 1,000 links that the case asks for."""
     table = await Table.create(shared)
-    spectators = [shared.spectator() for _ in range(DROPPED // 10)]
+    spectators = [shared.spectator() for _ in range(DROPPED // 5)]
 
     async def round_of_both() -> dict[str, float]:
         await open_and_cancel(shared, table.match_id, spectators, DROPPED)
