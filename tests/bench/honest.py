@@ -8,6 +8,7 @@ stream or call failed that should not have. Each player has an address of its ow
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import sys
@@ -30,7 +31,7 @@ from tests.bench.stack import answer
 THINKING: Final = (0.5, 1.5)
 """Seconds a player takes for a command."""
 ASK_SECONDS: Final = 0.1
-"""How often the ladder is asked, by one of the players of a process."""
+"""How often the ladder is asked by the players of a process, who take turns."""
 AGAIN_SECONDS: Final = 0.5
 OPTIONS: Final = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200)]
 
@@ -134,21 +135,26 @@ class Person:
                     await thinking
             call.cancel()
 
-    async def ask_for_ever(self) -> None:
-        """Looks at the ladder now and then."""
-        while True:
-            for request, ask in (
-                (ladder_service_pb2.GetPlayerRequest(), self.ladder.GetPlayer),
-                (ladder_service_pb2.GetLeaderboardRequest(page_size=20), self.ladder.GetLeaderboard),
-            ):
-                began = time.monotonic()
-                try:
-                    await ask(request, metadata=self.metadata, timeout=20)
-                except grpc.aio.AioRpcError as error:
-                    broken("ladder", error)
-                else:
-                    took("ladder", began)
-                await asyncio.sleep(ASK_SECONDS)
+    async def look_at_ladder(self) -> None:
+        """Two questions, one after the other."""
+        for request, ask in (
+            (ladder_service_pb2.GetPlayerRequest(), self.ladder.GetPlayer),
+            (ladder_service_pb2.GetLeaderboardRequest(page_size=20), self.ladder.GetLeaderboard),
+        ):
+            began = time.monotonic()
+            try:
+                await ask(request, metadata=self.metadata, timeout=20)
+            except grpc.aio.AioRpcError as error:
+                broken("ladder", error)
+            else:
+                took("ladder", began)
+            await asyncio.sleep(ASK_SECONDS)
+
+
+async def ask_for_ever(persons: Sequence[Person]) -> None:
+    """Somebody looks at the ladder all the time."""
+    for person in itertools.cycle(persons):
+        await person.look_at_ladder()
 
 
 async def pair_for_ever(persons: Sequence[Person], game: str) -> None:
@@ -215,7 +221,7 @@ async def main(order: dict[str, Any]) -> None:
             if order["pair"]:
                 group.create_task(pair_for_ever(persons, order["game"]))
                 return
-            group.create_task(persons[0].ask_for_ever())
+            group.create_task(ask_for_ever(persons))
             for person in persons:
                 group.create_task(person.play_for_ever())
 
