@@ -28,6 +28,7 @@ from tests.fuzz.apivisits import Visits
 from tests.fuzz.apiworld import World
 from tests.stack import Stack, stack
 
+PROCESSES: Final = ("clock", "matchmaking", "game", "game-1")
 TABLES: Final = 6
 """Matches at once."""
 QUEUES: Final = 2
@@ -131,7 +132,7 @@ async def main(seconds: float, seed: int) -> Summary:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="spectacular-bid-fuzz-")))
         server = held.enter_context(EmbeddedPostgres(folder / "postgres", durable=False))
         await asyncio.to_thread(migrate, server.url)
-        async with stack(folder, server.url) as made:
+        async with stack(folder, server.url, names=PROCESSES) as made:
             return await run(made, seconds, seed)
 
 

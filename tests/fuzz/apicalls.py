@@ -241,16 +241,16 @@ class Caller:
         self.count(heard.method.name, heard.said)
         return heard
 
-    def stream(self, method: Method, metadata: Metadata) -> Any:
+    def stream(self, method: Method, metadata: Metadata, *, home: str | None = None) -> Any:
         """A bidirectional stream of bytes, for whoever reads and writes it."""
         self.calls += 1
-        channel: Any = self._channel(method.home)
+        channel: Any = self._channel(home or method.home)
         return channel.stream_stream(method.path)(metadata=metadata)
 
-    def watch(self, method: Method, sent: bytes, metadata: Metadata) -> Any:
+    def watch(self, method: Method, sent: bytes, metadata: Metadata, *, home: str | None = None) -> Any:
         """A stream of answers, for whoever reads it."""
         self.calls += 1
-        channel: Any = self._channel(method.home)
+        channel: Any = self._channel(home or method.home)
         return channel.unary_stream(method.path)(sent, metadata=metadata)
 
     def count(self, name: str, said: str) -> None:

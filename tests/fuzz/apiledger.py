@@ -27,6 +27,8 @@ BUSY: Final = frozenset({"TRY_AGAIN", "LIMIT_REACHED"})
 """Answers that a busy service may give to anything, if they say when to come back."""
 ANOTHER: Final = "another match: "
 """Before what a player of this match was told who wanted a second one."""
+ASTRAY: Final = "astray: "
+"""Before what somebody was told who asked another game process than the one that plays the match."""
 BESIDE: Final = BUSY | {"REQUEST_ID_REUSED"}
 GONE: Final = frozenset({"CANCELLED", "UNAVAILABLE", "UNANSWERED"})
 """No answer: the stream was cut before."""
@@ -62,11 +64,20 @@ class Ledger:
     """One match."""
 
     def __init__(
-        self, match_id: str, north: str, south: str, deals: Sequence[Deal] = (), *, rated: bool = False
+        self,
+        match_id: str,
+        north: str,
+        south: str,
+        deals: Sequence[Deal] = (),
+        *,
+        rated: bool = False,
+        home: str = "game",
     ) -> None:
         self.match_id = match_id
         self.players = {NORTH: north, SOUTH: south}
         self.rated = rated
+        self.home = home
+        """The process that plays it."""
         self.deals = deals
         self.known = 0
         """The highest sequence number that anybody has heard of."""
@@ -228,6 +239,10 @@ def _misrecorded(course: Course, look: Look, *, rated: bool) -> list[str]:
     if look.said.startswith(ANOTHER):
         return _misjudged_beside(course, look)
     outcomes = [course.stages[at].state.outcome for at in course.window(look.known, look.answered_at)]
+    if look.said.startswith(ASTRAY):
+        fits = {f"{ASTRAY}WRONG_ADDRESS": None in outcomes, f"{ASTRAY}OK": any(outcomes)}
+        said = look.said.removeprefix(ASTRAY)
+        return [] if fits.get(look.said, said in BUSY) else [f"{look.player_id} at the other process: {said}"]
     right = set()
     if None in outcomes:
         right.add("MATCH_LIVE")

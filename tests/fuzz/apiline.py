@@ -40,9 +40,11 @@ class Line:
         )
         self._join = pb.PlayRequest(join=join).SerializeToString()
         self._call = (
-            world.caller.stream(METHODS["Play"], player.metadata)
+            world.caller.stream(METHODS["Play"], player.metadata, home=ledger.home)
             if plays
-            else world.caller.watch(METHODS["Watch"], join.SerializeToString(), player.metadata)
+            else world.caller.watch(
+                METHODS["Watch"], join.SerializeToString(), player.metadata, home=ledger.home
+            )
         )
         self._reading = asyncio.create_task(self._read())
 

@@ -211,7 +211,8 @@ async def seekers(world: World, rng: random.Random) -> None:
     ids = [player.player_id for player in players]
     rows = await world.made.pool.fetch(
         """
-        select m.match_id::text, m.north, m.south, m.rated, m.mode from match m
+        select m.match_id::text, m.north, m.south, m.rated, m.mode, o.engine_id
+        from match m join match_owner o using (match_id)
         where (north = any($1) or south = any($1))
         """,
         ids,
@@ -224,6 +225,8 @@ async def seekers(world: World, rng: random.Random) -> None:
     if twice:
         world.find(f"in more than one match: {sorted(twice)}")
     for row in rows:
-        ledger = world.claim(row["match_id"], row["north"], row["south"], rated=row["rated"])
+        ledger = world.claim(
+            row["match_id"], row["north"], row["south"], rated=row["rated"], home=row["engine_id"]
+        )
         if ledger is not None:
             await table(world, ledger, rng)

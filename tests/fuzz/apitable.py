@@ -11,7 +11,7 @@ from engine.seats import NORTH, SEATS, SOUTH
 from engine.shuffle import CONTRIBUTION_MAX
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
-from tests.fuzz.apiledger import ANOTHER, Ledger, Look
+from tests.fuzz.apiledger import ANOTHER, ASTRAY, Ledger, Look
 from tests.fuzz.apiline import Line
 from tests.fuzz.apirequests import add, anything, broken, near, nonsense, request_id
 from tests.fuzz.apiview import look
@@ -50,6 +50,7 @@ class Guest:
             (self.nonsense, 5),
             (self.near, 12),
             (self.busy, 1),
+            (self.astray, 2 if len(self.world.games) > 1 else 0),
             (self.random, 3),
             (self.raw, 3),
             (self.burst, 2),
@@ -197,6 +198,20 @@ class Guest:
             Look(self.player.player_id, known, heard.sent_at, heard.answered_at, f"{ANOTHER}{heard.said}")
         )
 
+    async def astray(self) -> None:
+        """A look at another game process than the one that plays the match."""
+        known, ledger = self.ledger.known, self.ledger
+        home = self.rng.choice([name for name in self.world.games if name != ledger.home])
+        sent = pb.GetMatchRequest(match_id=ledger.match_id).SerializeToString()
+        heard = await self.world.call("GetMatch", sent, self.player, home=home)
+        if heard.said == "WRONG_ADDRESS" and heard.error is not None:
+            told = heard.error.metadata.get("address")
+            if told != self.world.made.address(ledger.home):
+                self.world.find(f"{home} says that {ledger.home} is at {told}", ledger.calls)
+        ledger.records.append(
+            Look(self.player.player_id, known, heard.sent_at, heard.answered_at, f"{ASTRAY}{heard.said}")
+        )
+
     async def random(self) -> None:
         """Any request at all."""
         request = anything(self.rng, pb.SubmitRequest, self.world.ids())
@@ -226,7 +241,7 @@ class Guest:
         """What is on the table?"""
         known = self.ledger.known
         sent = pb.GetMatchRequest(match_id=self.ledger.match_id).SerializeToString()
-        heard = await self.world.call("GetMatch", sent, self.player)
+        heard = await self.world.call("GetMatch", sent, self.player, home=self.ledger.home)
         if heard.error is not None:
             if heard.said not in ("TRY_AGAIN", "LIMIT_REACHED"):
                 self.world.find(f"GetMatch: {heard.error}", self.ledger.calls)
@@ -243,7 +258,7 @@ class Guest:
         """How did it go?"""
         known = self.ledger.known
         sent = pb.GetRecordRequest(match_id=self.ledger.match_id).SerializeToString()
-        heard = await self.world.call("GetRecord", sent, self.player)
+        heard = await self.world.call("GetRecord", sent, self.player, home=self.rng.choice(self.world.games))
         record = ""
         if heard.messages:
             answer = heard.messages[0]
@@ -281,7 +296,7 @@ class Guest:
         seat = self.rng.choice(SEATS)
         guise = self.world.guises.wrong(self.rng, self.ledger.players[seat])
         request = await self._some_legal() or self._request(nonsense(self.rng), 1)
-        heard = await self.world.call("Submit", request.SerializeToString(), guise)
+        heard = await self.world.call("Submit", request.SerializeToString(), guise, home=self.ledger.home)
         if heard.said not in (guise.refused, "LIMIT_REACHED"):
             self.world.find(f"Submit by {guise.name}: {heard.said}, not {guise.refused}", self.ledger.calls)
 

@@ -148,7 +148,8 @@ class Visits:
     def match(self, match_id: str, *right: str) -> set[str]:
         """What a question about a match is told."""
         if match_id in self.world.ever:
-            return set(right)
+            # Visitors know one game process. Where there are more, the match may be played elsewhere.
+            return set(right) | ({"WRONG_ADDRESS"} if len(self.world.games) > 1 else set())
         try:
             uuid.UUID(match_id)
         except ValueError:

@@ -24,7 +24,9 @@ from tests.stack import Player, Stack
 
 FINDINGS_MAX: Final = 50
 """So many are told; by then enough is wrong."""
-NO_MATCH: Final = frozenset({"MALFORMED", "MATCH_NOT_FOUND", "LIMIT_REACHED", "RESOURCE_EXHAUSTED"})
+NO_MATCH: Final = frozenset(
+    {"MALFORMED", "WRONG_ADDRESS", "MATCH_NOT_FOUND", "LIMIT_REACHED", "RESOURCE_EXHAUSTED"}
+)
 """What a command may be told that names no match."""
 TAIL: Final = 25
 """So many of the last calls about a match stand below a finding."""
@@ -65,6 +67,11 @@ class World:
             below = "".join(f"\n    {line}" for line in tail[-TAIL:])
             self.findings.append(f"seed {self.seed}: {what}{below}")
 
+    @property
+    def games(self) -> list[str]:
+        """The game processes."""
+        return [name for name in self.made.processes if name.startswith("game")]
+
     # Players.
 
     async def players(self, count: int) -> list[Player]:
@@ -104,14 +111,14 @@ class World:
             try:
                 request.ParseFromString(raw)
             except DecodeError:
-                heard = await self.call("Submit", sent, player)
+                heard = await self.call("Submit", sent, player, home=ledger.home)
                 if heard.said not in ("MALFORMED", "RESOURCE_EXHAUSTED", "LIMIT_REACHED"):
                     self.find(f"Submit of bytes that are no request: {heard.said}")
                 return None
         if request.match_id == ledger.match_id and len(sent) < 60_000:
             exchange = ledger.send(player.player_id, request, self.caller.tick())
             self.commands += 1
-        heard = await self.call("Submit", sent, player)
+        heard = await self.call("Submit", sent, player, home=ledger.home)
         if not ledger.over and heard.said != "MALFORMED":
             ledger.raw += heard.raw
         if exchange is not None:
@@ -145,24 +152,25 @@ class World:
         else:
             request.player_id = south.player_id
         sent = request.SerializeToString()
-        heard = await self.call("CreateMatch", sent, north)
+        home = rng.choice(self.games)
+        heard = await self.call("CreateMatch", sent, north, home=home)
         if heard.error is not None:
             if heard.said not in ("TRY_AGAIN", "LIMIT_REACHED"):
                 self.find(f"CreateMatch of two free players: {heard.error}")
             return None
-        again = await self.call("CreateMatch", sent, north)
+        again = await self.call("CreateMatch", sent, north, home=home)
         if again.said not in ("TRY_AGAIN", "LIMIT_REACHED") and again.messages != heard.messages:
             self.find(f"the same CreateMatch again: {again.said} {again.messages}, not {heard.messages}")
         created = heard.messages[0]
         assert isinstance(created, pb.CreateMatchResponse)
         other = north if south is None else south
-        return self._open(Ledger(created.match_id, north.player_id, other.player_id, deals))
+        return self._open(Ledger(created.match_id, north.player_id, other.player_id, deals, home=home))
 
-    def claim(self, match_id: str, north: str, south: str, *, rated: bool) -> Ledger | None:
+    def claim(self, match_id: str, north: str, south: str, *, rated: bool, home: str) -> Ledger | None:
         """A match of matchmaking that is to be played; None when others do so already."""
         if match_id in self.ever:
             return None
-        return self._open(Ledger(match_id, north, south, rated=rated))
+        return self._open(Ledger(match_id, north, south, rated=rated, home=home))
 
     def _open(self, ledger: Ledger) -> Ledger:
         self.ever.add(ledger.match_id)
