@@ -126,7 +126,9 @@ TAMPERINGS = {
         " (select max(revision) from match_log where match_id = $1)"
     ),
     "a ruling that was never made": (
-        f"update match_log set events = (select events from match_log where match_id = $1 and revision = 1)"
+        "update match_log set events = first.events,"
+        " last_sequence = first_sequence + jsonb_array_length(first.events) - 1"
+        " from (select events from match_log where match_id = $1 and revision = 1) first"
         f" where {LAST}"
     ),
     "an incident's credit": "update incident_match set credited_ns = 0 where match_id = $1",
