@@ -15,6 +15,7 @@ import traceback
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from services.common import redaction
 from services.common.auth import PLAYER_ID, Identity, TokenVerifier
 from services.common.errors import ServiceError
 from services.common.names import NameFaultError, parse_name, skeleton
+from services.common.peers import FORWARDED, LOCAL, Peers, read_networks
 from services.common.settings import PREFIX, SettingsError, load
 from services.common.tracing import TraceContext
 from services.game.settings import GameSettings
@@ -394,6 +396,7 @@ def run_words(data: bytes) -> None:
         assert TraceContext.parse(str(trace)) == trace
     with contextlib.suppress(ValueError):
         matching(text)
+    _address(text)
     for read in (match_id_from_pb, request_id_from_pb):
         with contextlib.suppress(ServiceError):
             read(text)
@@ -410,9 +413,29 @@ def run_words(data: bytes) -> None:
         assert page is None or pages.matches_key(pages.matches_token(*page)) == page
 
 
+_PEERS: Final = Peers(read_networks(("10.0.0.0/8", "fd00::/8")))
+
+
+def _address(text: str) -> None:
+    """Whoever it is said to be behind a proxy or on the connection, it is one address, or what has none."""
+    with contextlib.suppress(ValueError):
+        read_networks([text])
+    forwarded = ((FORWARDED, text), (FORWARDED, f"{text}, 10.1.2.3"))
+    for peer in (text, f"ipv4:{text}:1", f"ipv6:%5B{text}%5D:1", "ipv4:10.0.0.1:5", "ipv6:%5Bfd00::1%5D:5"):
+        found = _PEERS.address(peer, forwarded)
+        assert found == LOCAL or str(ip_network(found)).startswith(found), found
+
+
 def words_seeds() -> Iterator[bytes]:
     """One of each."""
     yield b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01"
+    yield from (
+        b"192.0.2.1",
+        b"192.0.2.1, 10.0.0.1",
+        b"[2001:db8::1%eth0]",
+        b"::ffff:10.0.0.1",
+        b"192.0.2.0/24",
+    )
     yield from (b"en-US", b"ja", b"hi_IN", b"00000000-0000-0000-0000-000000000001", b"request-1")
     for value in (
         *(["ladder", 1500, "guest-1"], ["results", 5], ["ladder", 1, "\ud800"], ["results", True]),
@@ -453,7 +476,7 @@ TARGETS: Final = (
         run_words,
         mutate_words,
         words_seeds,
-        ("services.wire.pages", "services.common.tracing", "engine.rules.book"),
+        ("services.wire.pages", "services.common.tracing", "services.common.peers"),
         size_max=1024,
     ),
 )
