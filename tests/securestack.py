@@ -78,6 +78,7 @@ async def secure_stack(
             internal = inside.issue(f"{name}-internal", HOST, usage=usage)
             settings[name] = {
                 "ENV": "production",
+                "ADDRESS_LIMITS": "true",
                 "DATABASE_URL": secure_url,
                 "INTERNAL_SECRET": secret,
                 "TOKEN_ISSUER": ISSUER,
