@@ -22,6 +22,7 @@ from spectacularbid.match.v1 import table_pb2
 from tests.fuzz.readers import PUBLIC
 from tests.fuzz.records import EXAMPLE
 
+SHORT_SECONDS: Final = 0.001
 RATIO_MAX: Final = 9.0
 """Linear work has 4, quadratic 16."""
 
@@ -99,6 +100,6 @@ def seconds(work: Callable[[int], object], number: int) -> float:
 @pytest.mark.parametrize("name", WORK)
 def test_four_times_as_much_takes_about_four_times_as_long(name: str) -> None:
     work, number = WORK[name]
-    while (short := seconds(work, number)) < 0.002 and number < 100_000:
+    while (short := seconds(work, number)) < SHORT_SECONDS and number < 100_000:
         number *= 4
-    assert seconds(work, 4 * number) < RATIO_MAX * max(short, 0.002)
+    assert seconds(work, 4 * number) < RATIO_MAX * max(short, SHORT_SECONDS)
