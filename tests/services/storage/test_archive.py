@@ -8,7 +8,7 @@ import zlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -25,7 +25,7 @@ from services.storage.pool import TRANSIENT, Connection
 from tests.seats import eventually
 from tests.services.storage.results import Fate, decide_all, mortal, put_result
 
-EVENTS = (
+EVENTS: Final[tuple[list[dict[str, Any]], ...]] = (
     [
         {"type": "round_dealt", "salt": "5a17", "north": ["0|0", "1|5"]},
         {"type": "points_moved", "points": 15},
