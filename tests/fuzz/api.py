@@ -33,8 +33,6 @@ TABLES: Final = 6
 """Matches at once."""
 QUEUES: Final = 2
 """Crowds of seekers at once."""
-ENOUGH: Final = 10
-"""After so many findings, or more, nothing new begins."""
 VISITORS: Final = 3
 """People who call everything else."""
 
@@ -65,10 +63,10 @@ class Summary:
         return "\n".join([*self.findings, *lines])
 
 
-async def tables(world: World, until: float, seed: str) -> None:
+async def tables(world: World, seed: str) -> None:
     """One created match after the other."""
     rng = random.Random(seed)
-    while time.monotonic() < until and len(world.findings) < ENOUGH:
+    while world.open:
         device = rng.random() < 0.2
         players = await world.players(1 if device else 2)
         ledger = await world.create(rng, players[0], None if device else players[1])
@@ -76,42 +74,42 @@ async def tables(world: World, until: float, seed: str) -> None:
             await table(world, ledger, rng)
 
 
-async def queues(world: World, until: float, seed: str) -> None:
+async def queues(world: World, seed: str) -> None:
     """One crowd of seekers after the other."""
     rng = random.Random(seed)
-    while time.monotonic() < until and len(world.findings) < ENOUGH:
+    while world.open:
         await seekers(world, rng)
 
 
-async def visits(world: World, until: float, seed: str) -> None:
+async def visits(world: World, seed: str) -> None:
     """One call after the other by people who have no business here."""
     rng = random.Random(seed)
-    while time.monotonic() < until and len(world.findings) < ENOUGH:
+    while world.open:
         visitor = Visits(world, random.Random(rng.random()))
         for _ in range(rng.randrange(1, 60)):
             await visitor.one()
 
 
-async def onlookers(world: World, until: float, seed: str) -> None:
+async def onlookers(world: World, seed: str) -> None:
     """One token after the other that ends while its holder looks on."""
     rng = random.Random(seed)
-    while time.monotonic() < until and len(world.findings) < ENOUGH:
+    while world.open:
         await asyncio.sleep(0.1)  # until there is something to look at
         await fleeting(world, rng)
 
 
-async def run(made: Stack, seconds: float, seed: int) -> Summary:
-    """Fuzzes a running stack for so long; the matches that are open by then are still ended and judged."""
+async def run(made: Stack, seconds: float, seed: int, *, calls_max: int = 10**9) -> Summary:
+    """Fuzzes a running stack for so long, or so many calls; what is open by then is still ended and judged."""
     began = time.monotonic()
-    world, before = World.on(made, seed), await Before.of(made)
+    world, before = World.on(made, seed, seconds, calls_max), await Before.of(made)
     async with asyncio.TaskGroup() as group:
         for number in range(TABLES):
-            group.create_task(tables(world, began + seconds, f"{seed}/table/{number}"))
+            group.create_task(tables(world, f"{seed}/table/{number}"))
         for number in range(QUEUES):
-            group.create_task(queues(world, began + seconds, f"{seed}/queue/{number}"))
-        group.create_task(onlookers(world, began + seconds, f"{seed}/onlooker"))
+            group.create_task(queues(world, f"{seed}/queue/{number}"))
+        group.create_task(onlookers(world, f"{seed}/onlooker"))
         for number in range(VISITORS):
-            group.create_task(visits(world, began + seconds, f"{seed}/visitor/{number}"))
+            group.create_task(visits(world, f"{seed}/visitor/{number}"))
     for fault in await before.faults(world.salts, 2 * world.judged):
         world.find(fault)
     return Summary(

@@ -67,7 +67,7 @@ class Guest:
     async def run(self, actions: int) -> None:
         """Does so much, or less when the match is over."""
         for _ in range(actions):
-            if self.ledger.over and self.rng.random() < 0.5:
+            if not self.world.open or (self.ledger.over and self.rng.random() < 0.5):
                 break
             (act,) = self.rng.choices(*self._acts)
             await act()

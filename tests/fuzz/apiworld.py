@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from tests.fuzz.apirequests import Guise, Guises
 from tests.seats import new_id, scripted
 from tests.stack import Player, Stack
 
+ENOUGH: Final = 10
+"""After so many findings, or more, nothing new begins."""
 FINDINGS_MAX: Final = 50
 """So many are told; by then enough is wrong."""
 NO_MATCH: Final = frozenset(
@@ -38,9 +41,12 @@ class World:
 
     made: Stack
     seed: int
-    rng: random.Random
     caller: Caller
     guises: Guises
+    until: float
+    """When nobody begins anything new any more, on the monotonic clock."""
+    calls_max: int
+    """After so many calls, too."""
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     """The matches that are not judged yet."""
     judged: int = 0
@@ -56,10 +62,16 @@ class World:
     """All matches that there were."""
 
     @classmethod
-    def on(cls, made: Stack, seed: int) -> World:
-        """A world on a running stack."""
-        rng = random.Random(seed)
-        return cls(made, seed, rng, Caller(made.channel), Guises(made, made.folder))
+    def on(cls, made: Stack, seed: int, seconds: float, calls_max: int) -> World:
+        """A world on a running stack, for so long and so many calls."""
+        until = time.monotonic() + seconds
+        return cls(made, seed, Caller(made.channel), Guises(made, made.folder), until, calls_max)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is time for more, and a reason."""
+        in_time = time.monotonic() < self.until and self.caller.calls < self.calls_max
+        return in_time and len(self.findings) < ENOUGH
 
     def find(self, what: str, tail: Sequence[str] = ()) -> None:
         """Something is wrong."""
