@@ -122,6 +122,7 @@ class Stack:
             "DRAIN_GRACE_SECONDS": "5",
             # Everybody who plays here has the address of this machine.
             "ADDRESS_LIMITS": "false",
+            "CONNECTION_CALLS": "1000",
             # And plays faster than hands.
             "PLAYER_CALLS_PER_SECOND": f"{CALLS_PER_SECOND}",
             # Everybody who plays here has the address of this machine.

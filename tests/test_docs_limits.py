@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.match import HEARTBEAT_SECONDS_MAX
 from engine.rules.book import TAG_LENGTH_MAX
-from services.common import auth, guard, host, limits
+from services.common import auth, guard, limits
 from services.common.allowance import Rate
 from services.common.settings import CommonSettings
 from services.game import creation, inbox, rpc, story
@@ -22,7 +22,6 @@ def _rate(rate: Rate) -> str:
 def test_the_limits_are_those_of_the_code() -> None:
     assert ladder.PAGE_SIZE == rpc.PAGE_SIZE
     assert ladder.PAGE_SIZE_MAX == rpc.PAGE_SIZE_MAX
-    options = dict(host.SERVER_OPTIONS)
     policy = limits.Policy()
     expected = {
         "request message": f"{guard.MESSAGE_BYTES_MAX // 1024} KiB",
@@ -36,7 +35,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "new guests of an address": _rate(policy.address_guests),
         "new guests of one process": _rate(policy.guests),
         "token": f"{auth.TOKEN_LENGTH_MAX} characters",
-        "calls at once on one connection": f"{options['grpc.max_concurrent_streams']}",
+        "calls at once on one connection": shown_default(CommonSettings, "connection_calls"),
         "streams of a player on one process": shown_default(CommonSettings, "streams_per_player"),
         "calls and commands of a player on one process": f"{_rate(policy.player_calls)}; a stream, or a call that"
         f" the database must answer, counts as {limits.DEAR_COST:g}",

@@ -78,7 +78,6 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.max_concurrent_streams", 1000),
     # Who connects and says nothing.
     ("grpc.server_handshake_timeout_ms", 10_000),
 ]
@@ -217,6 +216,8 @@ class Host:
         options = [
             *SERVER_OPTIONS,
             *more,
+            # Calls that wait for their refusal count, taken back or not: beyond, the library refuses without us.
+            ("grpc.max_concurrent_streams", settings.connection_calls),
             ("grpc.keepalive_time_ms", int(settings.keepalive_seconds * 1000)),
             ("grpc.keepalive_timeout_ms", timeout_ms),
             # Without it a ping is given a minute, whatever the keepalive timeout says.

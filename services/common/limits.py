@@ -59,8 +59,10 @@ GUEST_METHOD: Final = "/spectacularbid.identity.v1.GuestService/CreateGuest"
 REFUSAL_SECONDS: Final = 5.0
 """How long a call that comes too soon waits for its refusal: to refuse is nearly as much work as to answer, and whoever
 was refused at once would ask again at once."""
-HELD_ADDRESS_MAX: Final = 500
-HELD_MAX: Final = 2000
+CONNECTION_CALLS: Final = 250
+"""Calls under way on one connection. A house bot sits at as many tables of a process."""
+HELD_ADDRESS_MAX: Final = 4 * CONNECTION_CALLS
+HELD_MAX: Final = 4 * HELD_ADDRESS_MAX
 """Refusals that wait, of one address and in all. Beyond that they are told at once: what waits needs memory."""
 PLACE_SECONDS: Final = 5.0
 """When to come back for a place: others leave theirs when they like, so this is not known, and sooner is no use."""

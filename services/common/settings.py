@@ -165,6 +165,9 @@ class CommonSettings(TlsSettings):
     address_open_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.ADDRESS_OPEN_CALLS
     """Calls of one address under way at once; streams are calls that last."""
 
+    connection_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.CONNECTION_CALLS
+    """Calls under way at once on one connection; more wait on the side of whoever calls."""
+
     open_calls: Annotated[int, Field(ge=1, le=1_000_000)] = limits.OPEN_CALLS
     """Calls under way at once in all. Each needs some 20 KiB."""
 

@@ -219,6 +219,7 @@ class Stack:
             "LOG_LEVEL": "debug" if os.environ.get(f"{PREFIX}LOG_LEVEL") == "debug" else "info",
             # Everybody who plays here has the address of this machine.
             "ADDRESS_LIMITS": "false",
+            "CONNECTION_CALLS": "1000",
             # Arenas and populations play faster than hands.
             "PLAYER_CALLS_PER_SECOND": "500",
             "DRAIN_GRACE_SECONDS": os.environ.get(f"{PREFIX}DRAIN_GRACE_SECONDS", "2"),

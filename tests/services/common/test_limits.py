@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from services.common.allowance import Rate
 from services.common.auth import Identity
+from services.common.channels import Options
 from services.common.errors import ServiceError
 from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
 from services.common.host import SERVER_OPTIONS
@@ -104,19 +105,22 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def served(policy: Policy = POLICY, **more: Any) -> AsyncIterator[Served]:
-    """Such a server."""
+async def served(
+    policy: Policy = POLICY, *, watch: Any = None, options: Options = (), **more: Any
+) -> AsyncIterator[Served]:
+    """Such a server; `watch` says something in MatchService.Watch after all."""
     registry = CollectorRegistry()
     limits = Limits(policy, time.monotonic)
     guard = Guard(gate, RpcMetrics(registry), limits, LimitMetrics(registry), **more)
-    options = [*SERVER_OPTIONS, ("grpc.max_receive_message_length", 4 * MESSAGE_BYTES_MAX)]
-    server = grpc.aio.server(interceptors=[guard], options=options)
+    all_options = [*SERVER_OPTIONS, ("grpc.max_receive_message_length", 4 * MESSAGE_BYTES_MAX), *options]
+    server = grpc.aio.server(interceptors=[guard], options=all_options)
     for package in PUBLIC:
         for module in MODULES[package]:
             generated = importlib.import_module(f"spectacularbid.{package}.v1.{module}_pb2_grpc")
             for name in list(vars(generated)):
                 if name.endswith("Servicer") and not name.startswith("add_"):
-                    getattr(generated, f"add_{name}_to_server")(_idle(getattr(generated, name)), server)
+                    idle = _idle(getattr(generated, name), watch)
+                    getattr(generated, f"add_{name}_to_server")(idle, server)
     healthy = health.aio.HealthServicer()
     await healthy.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
@@ -132,7 +136,7 @@ async def served(policy: Policy = POLICY, **more: Any) -> AsyncIterator[Served]:
         await server.stop(0)
 
 
-def _idle(kind: Any) -> Any:
+def _idle(kind: Any, watch: Any) -> Any:
     """Its calls last until they are taken back."""
 
     async def unary(_self: Any, _request: Any, _context: Any) -> Any:
@@ -144,11 +148,13 @@ def _idle(kind: Any) -> Any:
         await asyncio.Event().wait()
         yield None
 
-    made = type("Idle", (kind,), {})
+    made: Any = type("Idle", (kind,), {})
     for name in dir(kind):
         if name[0].isupper():
             method = next(each for each in methods() if each.name == name and _of(each, kind))
             setattr(made, name, stream if method.server_streaming else unary)
+    if watch is not None and hasattr(kind, "Watch"):
+        made.Watch = lambda self, request, context: watch(self, request, context)
     return made()
 
 
