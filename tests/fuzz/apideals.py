@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine.deal import Deal, commitment
-from engine.event import Event, RoundDealt
+from engine.event import Event, MatchEnded, RoundDealt
 from engine.match import Match, Phase
+from engine.seats import BySeat
 from engine.shuffle import NOTHING, drawn, offered, seed_commitment
 
 
@@ -51,3 +52,21 @@ class Deals:
         if drawn(self._match_id, dealt.round_no, dealt.salt, dealt.contributions) != dealt.deal:
             found.append("the deal does not follow from the seed and what players gave")
         return found
+
+
+def announcements(events: Sequence[Event]) -> list[tuple[str | None, BySeat[bytes]]]:
+    """By sequence number: the commitment to the seed of the next round that everybody was told, and what has been added to
+    its deal. None where it cannot be known from what was stored."""
+    first = next((event for event in events if isinstance(event, RoundDealt)), None)
+    drawn_first = first is not None and first.contributions is not None
+    told: str | None = first.commitment if first is not None and drawn_first else None
+    given = NOTHING
+    found = [(told, given)]
+    for event in events:
+        given = offered(given, [event])
+        if isinstance(event, RoundDealt):
+            told = event.next_commitment or ""
+        elif isinstance(event, MatchEnded):
+            told = ""
+        found.append((told, given))
+    return found

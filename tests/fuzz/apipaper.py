@@ -23,7 +23,7 @@ from engine.seats import NORTH, SEATS, SOUTH, Seat
 from engine.shuffle import NOTHING, offered, seed_commitment
 from engine.view import redact, view
 from services.wire.events import event_to_pb
-from services.wire.tables import prompt_to_pb, table_to_pb
+from services.wire.tables import contributions_to_pb, prompt_to_pb, table_to_pb
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine import randomplay
 from tests.fuzz.apicalls import RULES, STATUS
@@ -168,6 +168,10 @@ class Paper:
         seen = view(self.state, _seat(player_id))
         table = table_to_pb(seen, len(self.events), None)
         table.match_id = MATCH_ID
+        if self.state.outcome is None:
+            table.next_commitment = self._commitment(self.state.round_no + 1)
+        if self.state.pressed:
+            table.contributions.CopyFrom(contributions_to_pb(self._offered))
         return pb.Snapshot(sequence=len(self.events), table=table)
 
     def _listen(self, player_id: str) -> Listened:

@@ -16,6 +16,7 @@ from services.wire.events import event_to_pb
 from spectacularbid.match.v1 import event_pb2
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.fuzz.apicourse import Course
+from tests.fuzz.apideals import announcements
 from tests.hidden import Truth
 
 KEPT: Final = 1024
@@ -143,6 +144,7 @@ class Viewer:
         self.device = len(own) == len(SEATS)
         self.seat = own[0] if len(own) == 1 else None
         self.truth = truth
+        self._announced = announcements(course.events)
 
     def faults(self, listened: Listened) -> list[str]:
         """All that is wrong with a stream or a look."""
@@ -188,6 +190,7 @@ class Viewer:
             sequence, table = message.snapshot.sequence, wire.table_from_pb(message.snapshot, 0.0)
             if sequence not in [course.stages[each].sequence for each in window]:
                 found.append(f"a snapshot of {sequence}, which it cannot have been")
+            found += self._deal(message.snapshot)
         elif begins and sequence == 0 and not message.HasField("heartbeat"):
             found.append("a stream that begins without a snapshot")
         for event in message.events:
@@ -208,6 +211,18 @@ class Viewer:
                 right = {name: right[name] for name in right if name not in ("decision", "legal", "resign")}
             found += [f"at {sequence}: {each}" for each in differences(shown(table), right)]
         return sequence, table, found
+
+    def _deal(self, snapshot: pb.Snapshot) -> list[str]:
+        """What a snapshot says of the next deal."""
+        announced, given = self._announced[snapshot.sequence]
+        found = []
+        if announced not in (None, snapshot.table.next_commitment):
+            found.append(f"the next seed is announced as {snapshot.table.next_commitment}, not {announced}")
+        shown = snapshot.table.contributions
+        pressed = bool(self.course.states[snapshot.sequence].pressed)
+        if (shown.north, shown.south) != (tuple(given) if pressed else (b"", b"")):
+            found.append(f"contributions are shown as {shown}, not {given}")
+        return found
 
     def _event(self, event: event_pb2.MatchEvent, sequence: int, newest: int) -> list[str]:
         course = self.course

@@ -152,6 +152,11 @@ def leaves_out_what_a_player_gave(paper: Paper) -> None:
     )
 
 
+def announces_another_seed(paper: Paper) -> None:
+    """A look announces a seed that is not the one of the next deal."""
+    paper.ledger.listened[0].messages[0][1].snapshot.table.next_commitment = "0" * 64
+
+
 def voids_the_match(paper: Paper) -> None:
     """Nothing failed, and the match is void."""
     last = paper.entries[-1]
@@ -220,6 +225,7 @@ WRONG: Final[list[Callable[[Paper], None]]] = [
     charges_too_much,
     deals_what_was_not_committed,
     leaves_out_what_a_player_gave,
+    announces_another_seed,
     voids_the_match,
     loses_an_event,
     repeats_an_event,
