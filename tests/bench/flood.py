@@ -20,22 +20,20 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 from rich.console import Console
-from rich.table import Table
 
+from services.common.limits import PLAYER_CALLS_PER_SECOND
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.bench.attacks import GAME, Attack, attacks
 from tests.bench.costs import processor_seconds, resident_megabytes
+from tests.bench.noticed import Honest, Phase, faults, report
 from tests.drains import samples
-from tests.population import percentile
 from tests.processes import Process, running
 from tests.stack import Player, Stack
 
@@ -51,103 +49,14 @@ HOUSES: Final = 2
 LATE_SECONDS: Final = 20.0
 """How long after its end an attacker may say its figures: its calls wait for their answers."""
 LOOK_SECONDS: Final = 0.2
-GROWTH_MB_MAX: Final = 100.0
-"""How much a process may grow while it is attacked."""
 SERVICES: Final = ("game", "matchmaking", "clock")
-PROXIES: Final = '["127.0.0.0/8"]'
-"""Who may say from which address a call comes: everybody on this machine, which stands for the gateway."""
-
-
-@dataclass
-class Honest:
-    """What honest players noticed, by time."""
-
-    processes: list[Process]
-    took: list[tuple[float, str, float]] = field(default_factory=list)
-    stolen: list[float] = field(default_factory=list)
-    broken: list[tuple[float, str]] = field(default_factory=list)
-    playing: dict[str, str] = field(default_factory=dict)
-    """The match of each player."""
-    _read: dict[str, int] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """Takes in what the logs have new."""
-        for process in self.processes:
-            lines = process.events()
-            for line in lines[self._read.get(process.name, 0) :]:
-                match line["event"]:
-                    case "took":
-                        self.took.append((line["at"], line["what"], line["seconds"]))
-                    case "stolen":
-                        self.stolen.append(line["at"])
-                    case "broken":
-                        self.broken.append(
-                            (line["at"], f"{line['what']}: {line['code']} {line['details']}".rstrip())
-                        )
-                    case "playing":
-                        self.playing[line["player_id"]] = line["match_id"]
-            self._read[process.name] = len(lines)
-
-    def within(self, what: str, windows: Sequence[tuple[float, float]]) -> list[float]:
-        """How long such things took that were answered in these times, in milliseconds."""
-        return [
-            seconds * 1000
-            for at, kind, seconds in self.took
-            if kind == what and any(begins <= at < ends for begins, ends in windows)
-        ]
-
-
-@dataclass
-class Phase:
-    """An attack and what came of it."""
-
-    name: str
-    target: str
-    window: tuple[float, float] = (0.0, 0.0)
-    quiet: list[tuple[float, float]] = field(default_factory=list)
-    flooded: dict[str, Any] = field(default_factory=dict)
-    gap_ms: float = 0.0
-    """How long the game process could not be shown to have listened: credited to each match that waited then."""
-    quiet_gap_ms: float = 0.0
-    """The same in the quiet time before."""
-    busy: dict[str, float] = field(default_factory=dict)
-    """Processor time of each process, as a share of one core."""
-    quiet_busy: dict[str, float] = field(default_factory=dict)
-    ended: Counter[str] = field(default_factory=Counter)
-    """Honest matches that ended on time or void."""
-    memory: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-    """Of each process, MB: before, at most, afterwards."""
-    commands: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """p50 and p99 without the attack, p50 and p99 with it. Milliseconds."""
-    ladder: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    seeks: tuple[int, int] = (0, 0)
-    """Matches of the two who seek, in the quiet time and in that of the attack."""
-    stolen: int = 0
-    broken: list[str] = field(default_factory=list)
-    """What honest players met that they should not, from the quiet time before to the one after."""
-
-    @property
-    def refused(self) -> float:
-        """Share of the calls that were refused because of a limit."""
-        codes: dict[str, int] = self.flooded["codes"]
-        return codes.get("RESOURCE_EXHAUSTED", 0) / max(1, sum(codes.values()))
-
-    @property
-    def growth(self) -> float:
-        """MB by which the target grew at most."""
-        return max((most - before for before, most, _ in self.memory.values()), default=0.0)
-
-    def count(self, honest: Honest) -> None:
-        """Works out what honest players noticed."""
-        figures = []
-        for what in ("command", "ladder"):
-            values = [honest.within(what, windows) for windows in (self.quiet, [self.window])]
-            figures.append(tuple(percentile(each, percent) for each in values for percent in (50, 99)))
-        self.commands, self.ladder = figures[0], figures[1]  # type: ignore[assignment]
-        self.seeks = (len(honest.within("seek", self.quiet)), len(honest.within("seek", [self.window])))
-        begins, ends = self.quiet[0][0], self.quiet[1][0]
-        self.broken = [what for at, what in honest.broken if begins <= at < ends]
-        self.stolen = sum(self.window[0] <= at < self.window[1] for at in honest.stolen)
+LIMITED: Final = {
+    "ADDRESS_LIMITS": "true",
+    "PLAYER_CALLS_PER_SECOND": f"{PLAYER_CALLS_PER_SECOND}",
+    # Everybody on this machine, which stands for the gateway, may say from which address a call comes.
+    "TRUSTED_PROXIES": '["127.0.0.0/8"]',
+}
+"""As in production, whatever other tests have."""
 
 
 class Bench:
@@ -207,7 +116,14 @@ class Bench:
             self.honest.look()
             phase.count(self.honest)
             self.phases.append(phase)
-            self.console.print(f"  {phase.name}: p99 {phase.commands[3]:.0f} ms", highlight=False)
+            self.console.print(f"  {phase.line}", highlight=False, markup=False)
+            if self._options.json:
+                await asyncio.to_thread(self._save, Path(self._options.json))
+
+    def _save(self, path: Path) -> None:
+        # After each attack: a long run that is stopped has not been for nothing.
+        figures = [{**vars(phase), "refused": phase.refused, "growth": phase.growth} for phase in self.phases]
+        path.write_text(json.dumps(figures), "utf-8")
 
     async def _quiet(self) -> tuple[tuple[float, float], float, dict[str, float]]:
         await asyncio.sleep(SETTLE_SECONDS)
@@ -283,69 +199,6 @@ def _player(player: Player) -> dict[str, str]:
     return {"player_id": player.player_id, "token": player.token}
 
 
-def report(phases: list[Phase], seconds: float) -> Table:
-    """The table."""
-    table = Table(title=f"One client at full speed for {seconds:.0f} s each; milliseconds, megabytes")
-    for column in (
-        "attack",
-        "calls/s",
-        "refused",
-        "answers",
-        "command p50 / p99, without",
-        "with",
-        "p99 ratio",
-        "ladder p50 / p99, without",
-        "with",
-        "gap ms, without / with",
-        "core used, without / with",
-        "seeks",
-        "time / void",
-        "game MB",
-        "matchmaking MB",
-    ):
-        table.add_column(column, justify="left" if column in ("attack", "answers") else "right")
-    for phase in phases:
-        codes = Counter(phase.flooded["codes"]).most_common(2)
-        before50, before99, with50, with99 = phase.commands
-        ladder = phase.ladder
-        held = phase.flooded["held"]
-        table.add_row(
-            f"{phase.name} ({phase.target})",
-            f"{phase.flooded['asked'] / phase.flooded['seconds']:,.0f}",
-            f"{phase.refused:.0%}",
-            ", ".join(f"{code} {count:,}" for code, count in codes) + (f"; held {held:,}" if held else ""),
-            f"{before50:.1f} / {before99:.1f}",
-            f"{with50:.1f} / {with99:.1f}",
-            f"{with99 / before99:.1f}" if before99 else "",
-            f"{ladder[0]:.1f} / {ladder[1]:.1f}",
-            f"{ladder[2]:.1f} / {ladder[3]:.1f}",
-            f"{phase.quiet_gap_ms:.0f} / {phase.gap_ms:.0f}",
-            f"{phase.quiet_busy[phase.target]:.0%} / {phase.busy[phase.target]:.0%}",
-            f"{phase.seeks[0]} / {phase.seeks[1]}" + (f", {phase.stolen} taken" if phase.stolen else ""),
-            f"{phase.ended['time']} / {phase.ended['void']}",
-            " ".join(f"{figure:.0f}" for figure in phase.memory["game"]),
-            " ".join(f"{figure:.0f}" for figure in phase.memory["matchmaking"]),
-        )
-    return table
-
-
-def faults(phases: list[Phase]) -> list[str]:
-    """What must not be."""
-    found = [
-        f"{phase.name}: an honest match ended: {dict(phase.ended)}" for phase in phases if phase.ended.total()
-    ]
-    found += [
-        f"{phase.name}: a process grew by {phase.growth:.0f} MB"
-        for phase in phases
-        if phase.growth > GROWTH_MB_MAX
-    ]
-    return found + [
-        f"{phase.name}: honest players met {what} ({count} times)"
-        for phase in phases
-        for what, count in Counter(phase.broken).items()
-    ]
-
-
 async def measure(options: argparse.Namespace, console: Console) -> int:
     """One stack, every attack; how many faults there were."""
     wanted = [
@@ -360,8 +213,7 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
         await asyncio.to_thread(migrate, server.url)
         async with AsyncExitStack() as exits:
             pool = await exits.enter_async_context(asyncpg.create_pool(server.url, min_size=1, max_size=4))
-            limited = {"TRUSTED_PROXIES": PROXIES, "ADDRESS_LIMITS": "true"}
-            extra = dict.fromkeys(("game", "matchmaking"), limited)
+            extra = dict.fromkeys(("game", "matchmaking"), LIMITED)
             made = Stack(Path(folder), server.url, exits, extra=extra, _pool=pool)
             await made.start("clock", "matchmaking", "game")
             bench = Bench(made, Path(folder), options, console)
@@ -371,12 +223,6 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
             console.print(report(bench.phases, options.seconds))
             for fault in found:
                 console.print(f"  {fault}", markup=False)
-            if options.json:
-                figures = [
-                    {**vars(phase), "refused": phase.refused, "growth": phase.growth}
-                    for phase in bench.phases
-                ]
-                await asyncio.to_thread(Path(options.json).write_text, json.dumps(figures), "utf-8")
     return len(found)
 
 
