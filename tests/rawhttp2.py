@@ -110,6 +110,18 @@ class Raw:
                     break
         return found
 
+    async def statuses(self, streams: Iterable[int]) -> list[str]:
+        """How each of these calls ends, by its number; of a connection that ends, those that it told."""
+        left, found = set(streams), []
+        async with asyncio.timeout(SECONDS_MAX):
+            while left and (frame := await self.frame()) is not None:
+                if isinstance(frame, HeadersFrame):
+                    decoded = {str(name): str(value) for name, value in self._decoder.decode(frame.data)}
+                    if frame.stream_id in left and "grpc-status" in decoded:
+                        left.discard(frame.stream_id)
+                        found.append(decoded["grpc-status"])
+        return found
+
     async def closed(self) -> bool:
         """Waits until the other side has ended the connection; False: it has not."""
         try:

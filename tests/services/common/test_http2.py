@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +93,18 @@ async def test_rapid_resets_are_spent_and_leave_nothing_behind() -> None:
         await eventually(spent)
         assert refused(Limit.ADDRESS_CALLS, await ask(made.channel, CHECK))
         await eventually(lambda: gone(made))
+
+
+async def test_no_call_is_dropped_because_many_come_at_once() -> None:
+    """The library takes calls faster than we look at them, here 2000 in one breath: each of them is answered."""
+    async with served() as made, AsyncExitStack() as exits:
+        crowd = [await exits.enter_async_context(raw(made.address)) for _ in range(8)]
+        wanted = [{one.call(CHECK) for _ in range(250)} for one in crowd]
+        found = await asyncio.gather(*(one.statuses(calls) for one, calls in zip(crowd, wanted, strict=True)))
+        # Nothing but answers and refusals of our own: 1 would be CANCELLED.
+        told = Counter(status for statuses in found for status in statuses)
+        assert told.total() == 2000
+        assert set(told) <= {"0", "8"}
 
 
 @pytest.mark.parametrize(
