@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from tests.fuzz.apiworld import World
 from tests.seats import legal_commands
 from tests.stack import Player
 
+TABLE_SECONDS: Final = 40.0
+"""How long a match is played. On a machine that is far too slow, a longer one could have 60 s of credit, and be void."""
 BURST: Final = 6
 """Commands at once."""
 
@@ -65,9 +68,14 @@ class Guest:
         return [act for act, _ in acts], [weight for _, weight in acts]
 
     async def run(self, actions: int) -> None:
-        """Does so much, or less when the match is over."""
+        """Does so much, or less when the match is over or long."""
+        give_up = time.monotonic() + TABLE_SECONDS
         for _ in range(actions):
-            if not self.world.open or (self.ledger.over and self.rng.random() < 0.5):
+            if (
+                not self.world.open
+                or time.monotonic() > give_up
+                or (self.ledger.over and self.rng.random() < 0.5)
+            ):
                 break
             (act,) = self.rng.choices(*self._acts)
             await act()
