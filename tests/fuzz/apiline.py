@@ -95,7 +95,6 @@ class Line:
             self.ledger.answer(exchange, error, at)
         else:
             self.ledger.answer(exchange, answer.applied, at)
-        self.world.answers[exchange.said.split(" ")[0]] += 1
         self.world.caller.count("Play answer", exchange.said.split(" ")[0])
 
     async def _end(self) -> None:

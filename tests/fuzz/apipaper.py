@@ -15,8 +15,8 @@ import grpc
 from client.errors import call_error
 from client.wire import command_to_pb
 from engine.clock import SECOND
-from engine.command import Continue, Draw, Resign, Reveal, Start
-from engine.event import Event, RoundDealt, TurnTimed
+from engine.command import Continue, Resign, Reveal, Start
+from engine.event import Event
 from engine.match import Match, Phase, draw_round, evolve, legal, replay, timed
 from engine.refusal import Refusal
 from engine.seats import NORTH, SEATS, SOUTH, Seat
@@ -213,6 +213,3 @@ class Paper:
 
 def _seat(player_id: str) -> Seat | None:
     return {"north": NORTH, "south": SOUTH}.get(player_id)
-
-
-__all__ = ["MATCH_ID", "WATCHER", "Draw", "Paper", "RoundDealt", "TurnTimed"]

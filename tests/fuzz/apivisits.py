@@ -25,7 +25,6 @@ ANY_TIME: Final = frozenset({"LIMIT_REACHED", "TRY_AGAIN", "LOST"})
 TOO_LARGE: Final = frozenset({"RESOURCE_EXHAUSTED", "LIMIT_REACHED"})
 BYTES_MAX: Final = 64 * 1024
 NAMES: Final = frozenset({"OK", "NAME_INVALID", "NAME_TAKEN", "NAME_CONFUSABLE"})
-STREAMS: Final = ("Watch", "Play", "Seek", "placement.Register", "clock.Govern", "clock.Watch")
 NO_PLACE: Final = "UNIMPLEMENTED"
 
 

@@ -53,8 +53,6 @@ class World:
     commands: int = 0
     salts: list[bytes] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
-    answers: Counter[str] = field(default_factory=Counter)
-    """How often commands were told what."""
     findings: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     """Players that the services know."""
@@ -136,7 +134,6 @@ class World:
         if exchange is not None:
             answer = heard.error or heard.messages[0].applied  # type: ignore[attr-defined]
             ledger.answer(exchange, answer, heard.answered_at)
-            self.answers[exchange.said.split(" ")[0]] += 1
         elif request.match_id not in self.ever and heard.said not in NO_MATCH:
             self.find(f"Submit to no match {request.match_id!r}: {heard.said}")
         return exchange
