@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,19 +20,15 @@ from services.canary.visit import _tokens as canary_tokens
 from services.common.certificates import CertificateError, read
 from services.ops.database import time_of
 from tests.fuzz.mutation import mutate_bytes, mutate_json_bytes
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 
 SECRET: Final = "correct-horse-battery-staple"
 
 
-@cache
-def _file() -> Path:
-    return Path(tempfile.mkdtemp(prefix="fuzz-")) / "file"
-
-
 def _written(data: bytes) -> Path:
-    _file().write_bytes(data)
-    return _file()
+    file = scratch() / "file"
+    file.write_bytes(data)
+    return file
 
 
 def _screens(data: bytes) -> None:

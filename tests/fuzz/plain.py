@@ -9,7 +9,6 @@ import json
 import os
 import random
 import re
-import tempfile
 import time
 import traceback
 import zlib
@@ -38,7 +37,7 @@ from services.matchmaking.settings import MatchmakingSettings
 from services.wire import pages
 from services.wire.commands import match_id_from_pb, request_id_from_pb
 from tests.fuzz.mutation import mutate_bytes, mutate_json_bytes, mutate_text, some_text
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 
 ISSUER: Final = "fuzz"
 SECRET: Final = "correct-horse-battery-staple"
@@ -140,7 +139,7 @@ def _keys() -> tuple[Ed25519PrivateKey, Path, dict[str, Any]]:
     key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key for fuzzing").digest())
     jwk = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
     jwk |= {"kid": "fuzz", "use": "sig", "alg": "EdDSA"}
-    file = Path(tempfile.mkdtemp(prefix="fuzz-")) / "jwks.json"
+    file = scratch() / "jwks.json"
     file.write_text(json.dumps({"keys": [jwk]}), "utf-8")
     return key, file, jwk
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import random
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 Mutate = Callable[[bytes, random.Random], bytes]
 """Other bytes of the same format, most of them: what a parser refuses at once teaches little."""
+
+
+@cache
+def scratch() -> Path:
+    """A folder for what a parser wants as a file; gone with the process."""
+    folder = Path(tempfile.mkdtemp(prefix="spectacular-bid-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @dataclass(frozen=True, slots=True)
