@@ -20,7 +20,7 @@ from services.canary.settings import CanarySettings
 from services.canary.visit import Place, StepFailedError, Visit
 from services.common import logs
 from services.common.host import READY, run_service
-from services.common.metrics import MetricsPage
+from services.common.metricspage import MetricsPage
 from services.common.settings import SettingsError, load
 
 LEAVE_SECONDS: Final = 2.0

@@ -31,12 +31,12 @@ from services.common.metrics import (
     CertificateMetrics,
     LimitMetrics,
     LoopMetrics,
-    MetricsPage,
     PoolMetrics,
     ReadinessMetrics,
     RpcMetrics,
     name_process,
 )
+from services.common.metricspage import MetricsPage
 from services.common.redaction import clean
 from services.common.rights import Rights
 from services.common.settings import CommonSettings, Environment, SettingsError, variable

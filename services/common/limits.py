@@ -155,7 +155,7 @@ class Visit:
         self._limits = limits
         self._method = method
         self.address = address
-        self._cost = 1.0 if method in CHEAP or not method else DEAR_COST
+        self._cost = 1.0 if method in CHEAP else DEAR_COST
         self._player: str | None = None
         self._unlimited = False
         self._places: list[tuple[Places, str]] = []

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from typing import Final
-from wsgiref.simple_server import WSGIServer
 
 import grpc
 import prometheus_client
 from google.protobuf.descriptor_pool import Default
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from services.common.limits import Limit
-from services.common.settings import split_address
 from services.storage.pool import MeteredPool
 
 # `_created` series double the page and tell nothing that Prometheus needs.
@@ -212,20 +209,3 @@ class CertificateMetrics:
         )
         self.public = expiry.labels("public")
         self.internal = expiry.labels("internal")
-
-
-class MetricsPage:
-    """/metrics on its own thread and port."""
-
-    def __init__(self, listen: str, registry: CollectorRegistry) -> None:
-        host, port = split_address(listen)
-        self._server: WSGIServer
-        self._thread: threading.Thread
-        self._server, self._thread = start_http_server(port, addr=host, registry=registry)
-        self.address = f"{host}:{self._server.server_port}"
-
-    def close(self) -> None:
-        """Stops serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)

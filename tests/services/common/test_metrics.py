@@ -8,7 +8,8 @@ import urllib.request
 
 from prometheus_client import CollectorRegistry
 
-from services.common.metrics import TICK_SECONDS, LoopMetrics, MetricsPage, PoolMetrics
+from services.common.metrics import TICK_SECONDS, LoopMetrics, PoolMetrics
+from services.common.metricspage import MetricsPage
 from services.storage.pool import open_pool
 from tests.seats import eventually
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from services.common.metrics import MetricsPage, name_process
+from services.common.metrics import name_process
+from services.common.metricspage import MetricsPage
 from services.ops.pages import Reader, Target, addresses_of, target_of
 
 
