@@ -114,7 +114,10 @@ def neutral_name(player_id: str) -> str:
 
 
 def skeleton(shown: str) -> str:
-    """The same for all names that look alike to somebody who does not mind case, spaces and punctuation."""
+    """The same for all names that look alike to somebody who does not mind case, spaces and punctuation.
+
+    Case alone is the key's affair: a few names of one key have two skeletons.
+    """
     # Prototypes are found before case is folded, since names are shown with their case, and again afterwards, since
     # they are compared without it. Then i, I, l and 1 must be one: I is both a capital i and the picture of an l.
     plain = shown.translate(_SMALL_CAPITALS)
