@@ -103,8 +103,9 @@ class Stack:
                 "ENGINE_ID": name,
                 "CLOCK_ADDRESS": self.address("clock"),
                 "MATCHMAKING_ADDRESS": self.address("placement"),
-                # Tests make their matches themselves, and many.
+                # Tests make their matches themselves, and many; those that are over stay for a minute.
                 "CREATED_SHARE": "1",
+                "CAPACITY": "100000",
             },
             "canary": {
                 "CANARY_SERVER": self.address("matchmaking"),
@@ -121,7 +122,6 @@ class Stack:
             "METRICS_LISTEN": f"{HOST}:0",
             "DRAIN_GRACE_SECONDS": "5",
             # Everybody who plays here has the address of this machine.
-            "ADDRESS_LIMITS": "false",
             "CONNECTION_CALLS": "1000",
             # And plays faster than hands.
             "PLAYER_CALLS_PER_SECOND": f"{CALLS_PER_SECOND}",
