@@ -122,11 +122,10 @@ class Stack:
             "METRICS_LISTEN": f"{HOST}:0",
             "DRAIN_GRACE_SECONDS": "5",
             # Everybody who plays here has the address of this machine.
+            "ADDRESS_LIMITS": "false",
             "CONNECTION_CALLS": "1000",
             # And plays faster than hands.
             "PLAYER_CALLS_PER_SECOND": f"{CALLS_PER_SECOND}",
-            # Everybody who plays here has the address of this machine.
-            "ADDRESS_LIMITS": "false",
         }
         settings = {**common, **own, **self.extra.get(name, {})}
         if (role := name.partition("-")[0]) in ROLES:
