@@ -18,7 +18,7 @@ from engine.command import (
 )
 from engine.seats import NORTH, SOUTH, Seat
 from services.common.auth import TokenIssuer, write_new_keys
-from services.common.host import MESSAGE_BYTES_MAX
+from services.common.guard import MESSAGE_BYTES_MAX
 from services.game.story import Story
 from services.storage.matches import get_log
 from spectacularbid.match.v1 import match_service_pb2 as pb

@@ -297,8 +297,10 @@ async def test_the_database_s_wall_clock_may_jump(database_url: str, tmp_path: P
 async def rated_table(made: Stack) -> Table:
     """A rated match of two new players, as matchmaking makes them, begun."""
     players = BySeat(*await made.players(2))
-    ids = [player.player_id for player in players]
-    new = NewMatch(str(uuid.uuid4()), "rated", True, *ids, BANK, DELAY, START_LIMIT_NS, CONTINUE_LIMIT_NS)
+    north, south = (player.player_id for player in players)
+    new = NewMatch(
+        str(uuid.uuid4()), "rated", True, north, south, BANK, DELAY, START_LIMIT_NS, CONTINUE_LIMIT_NS
+    )
     async with made.pool.acquire() as connection, connection.transaction():
         await create_match(connection, new, "game")
     table = Table(made, new.match_id, players)

@@ -133,10 +133,11 @@ async def test_fc_38_seeks_race_with_created_matches(open_house: House) -> None:
             create(batch),
         )
         for number, outcome in enumerate(outcomes, batch):
-            seated, mode = await open_house.pool.fetchrow(
+            row = await open_house.row(
                 "select match_id, mode from live_seat join match using (match_id) where player_id = $1",
                 ids[number],
             )
+            seated, mode = row
             if mode == "created":
                 busy = (grpc.StatusCode.FAILED_PRECONDITION, "PLAYER_BUSY", {"match_id": str(seated)})
                 assert outcome == busy
