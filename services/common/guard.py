@@ -307,6 +307,8 @@ class Guard(grpc.aio.ServerInterceptor):
                 self._refused.count(error.limit)
                 if error.held:
                     await visit.hold()
+            elif code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                self._refused.count(Limit.OTHER)
             await _refuse(context, error)
         except grpc.aio.AbortError:
             code = grpc.StatusCode.ABORTED

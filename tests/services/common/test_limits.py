@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from services.common.allowance import Rate
 from services.common.auth import Identity
 from services.common.channels import Options
-from services.common.errors import ServiceError
+from services.common.errors import ServiceError, limit_reached
 from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
 from services.common.host import SERVER_OPTIONS
 from services.common.limits import GUEST_METHOD, RESET_COST, Limit, Limits, Policy
@@ -261,6 +261,19 @@ async def test_streams_are_limited_for_each_player_and_a_house_bot_has_as_many_a
     async with served(replace(POLICY, player_streams=0)) as made:
         for each in streams:
             assert refused(Limit.PLAYER_STREAMS, await ask(made.channel, each, "ann"))
+
+
+async def test_limits_that_a_service_has_of_its_own_are_counted_together() -> None:
+    """Seeks, created matches, commands that wait: under no name, but counted."""
+
+    async def full(_self: Any, _request: Any, _context: Any) -> AsyncIterator[Any]:
+        raise limit_reached("there is no room")
+        yield  # type: ignore[unreachable]
+
+    async with served(watch=full) as made:
+        found = await ask(made.channel, "/spectacularbid.match.v1.MatchService/Watch", "ann")
+        assert (found.reason, found.retry_seconds) == ("LIMIT_REACHED", 1.0)
+        assert made.refused(Limit.OTHER) == 1
 
 
 async def test_guests_are_limited_for_each_address_and_in_all() -> None:

@@ -83,6 +83,7 @@ FAULTS = [
         "INTERNAL_TLS_CERT_FILE: not set: services would talk in plain text",
     ),
     ({"TOKEN_ISSUER": "spectacular-bid-local"}, "TOKEN_ISSUER: spectacular-bid-local is that of stacks"),
+    ({"ADDRESS_LIMITS": "false"}, "ADDRESS_LIMITS: must be true in production"),
     ({"INTERNAL_SECRET": RANDOM[:31]}, "INTERNAL_SECRET: must have at least 32 characters in production"),
     ({"INTERNAL_SECRET": "abcd" * 10}, "INTERNAL_SECRET: must have at least 12 different characters"),
     ({"INTERNAL_SECRET": f"{RANDOM}-ChangeMe"}, "INTERNAL_SECRET: must be random in production"),
@@ -133,7 +134,7 @@ def test_all_faults_are_named_at_once(environment: Environment) -> None:
     named = {part.split(":")[0].removeprefix(PREFIX) for part in refusal(MatchmakingSettings).split("; ")}
     assert named == {
         *("TLS_CERT_FILE", "INTERNAL_TLS_CERT_FILE", "TOKEN_ISSUER", "JWKS_FILE"),
-        *("INTERNAL_SECRET", "DATABASE_URL", "GUEST_KEY_FILE"),
+        *("INTERNAL_SECRET", "DATABASE_URL", "GUEST_KEY_FILE", "ADDRESS_LIMITS"),
     }
 
 
