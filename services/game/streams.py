@@ -101,7 +101,8 @@ async def _woken(wake: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await wake.wait()
     except TimeoutError:
-        return False
+        # News may have come in this very moment: told as such, not as a heartbeat that is ahead of them.
+        return wake.is_set()
     return True
 
 

@@ -20,7 +20,7 @@ from services.game.livetime import LiveTime
 from services.game.metrics import CommandMetrics
 from services.game.rpc import MatchServicer
 from services.game.story import Audience, Story
-from services.game.streams import ANSWERS_MAX, Conversation, Follower
+from services.game.streams import ANSWERS_MAX, Conversation, Follower, _woken
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.services.game.test_story import match_row
 
@@ -30,7 +30,9 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
     story = Story(match_row())
     conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), 1.0)
     courses = Courses(CommandMetrics(CollectorRegistry()), NoTracer())
-    servicer = MatchServicer(*cast(Any, (None, None, None, LiveTime(), SimpleNamespace(), None, None, courses)))
+    servicer = MatchServicer(
+        *cast(Any, (None, None, None, LiveTime(), SimpleNamespace(), None, None, courses))
+    )
     read = 0
 
     async def flood() -> AsyncIterator[pb.PlayRequest]:
@@ -46,3 +48,13 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
             await servicer._pump(flood(), story, conversation, identity)
     assert ended.value.reason == "LIMIT_REACHED"
     assert read == ANSWERS_MAX
+
+
+async def test_news_that_comes_in_the_moment_of_a_heartbeat_is_told_in_its_place() -> None:
+    """A heartbeat that named an event which the stream had not told would look like a loss."""
+    wake = asyncio.Event()
+    waiting = asyncio.create_task(_woken(wake, 0.0))
+    await asyncio.sleep(0)
+    wake.set()  # behind the timeout, before whoever waits goes on
+    assert await waiting
+    assert not await _woken(asyncio.Event(), 0.0)
