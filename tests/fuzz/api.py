@@ -110,7 +110,7 @@ async def run(made: Stack, seconds: float, seed: int, *, calls_max: int = 10**9)
         group.create_task(onlookers(world, f"{seed}/onlooker"))
         for number in range(VISITORS):
             group.create_task(visits(world, f"{seed}/visitor/{number}"))
-    for fault in await before.faults(world.salts, 2 * world.judged):
+    for fault in await before.faults(world.salts, world.ever):
         world.find(fault)
     return Summary(
         seed,

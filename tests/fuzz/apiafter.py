@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from services.ops.check import look
+from services.clock.explanation import explain
+from services.storage import consistency, ladderaudit
+from services.storage.evidence import get_time_facts
+from services.storage.pool import Connection
+from services.storage.script import start_of
 from tests.stack import Stack
 
 SECONDS_MAX: Final = 60.0
@@ -33,15 +37,17 @@ class Before:
     made: Stack
     gauges: dict[str, float]
     logged: dict[str, int]
+    broken: set[str]
+    """What the check of the database finds already: others may have left something on purpose."""
 
     @classmethod
     async def of(cls, made: Stack) -> Before:
         """As it is now."""
         logged = {name: process.log_path.stat().st_size for name, process in made.processes.items()}
-        return cls(made, await gauges(made), logged)
+        return cls(made, await gauges(made), logged, set(await _broken(await made.database())))
 
-    async def faults(self, salts: Iterable[bytes], newest: int) -> list[str]:
-        """Everything that is not as it was, or wrong in itself. The newest finished matches are played again."""
+    async def faults(self, salts: Iterable[bytes], match_ids: Iterable[str]) -> list[str]:
+        """Everything that is not as it was, or wrong in itself. These matches are explained from their stamps."""
         found = [
             f"{name} ended with {process.exit_status()}"
             for name, process in self.made.processes.items()
@@ -52,8 +58,9 @@ class Before:
         found += await self._left_over()
         found += self._logs([salt.hex().encode() for salt in salts])
         connection = await self.made.database()
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            found += (await look(connection, newest)).faults
+        found += [fault for fault in await _broken(connection) if fault not in self.broken]
+        for match_id in match_ids:
+            found += await _unexplained(connection, match_id)
         return found
 
     async def _left_over(self) -> list[str]:
@@ -89,6 +96,24 @@ def _alarming(line: bytes) -> str:
     return json.dumps(logged)[-1500:] if alarming or "exception" in logged else ""
 
 
+async def _broken(connection: Connection) -> list[str]:
+    """What does not hold between the tables, and what the ladder should be."""
+    # One snapshot: matches of others may end meanwhile.
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        broken = await consistency.broken_rules(connection)
+        audit = await ladderaudit.compare(connection)
+    found = [f"not so: {each.rule}: {each.first}" for each in broken]
+    return found + [f"the ladder differs: {difference}" for difference in audit.differences]
+
+
+async def _unexplained(connection: Connection, match_id: str) -> list[str]:
+    """What of a match's time and end does not follow from its stored stamps."""
+    facts = await get_time_facts(connection, match_id)
+    assert facts is not None
+    start = start_of(facts.script, facts.bank_ns, facts.delay_ns, same_device=facts.same_device)
+    return [f"match {match_id}: {fault}" for fault in explain(facts, start).faults]
+
+
 async def gauges(made: Stack) -> dict[str, float]:
     """What is open and waiting in all processes together."""
     found: dict[str, float] = {}
@@ -98,7 +123,9 @@ async def gauges(made: Stack) -> dict[str, float]:
         for series, value in GAUGES.findall(page):
             # Streams between our own processes stay.
             if ".internal." not in series:
-                found[f"{name} {series}"] = float(value)
+                # All phases of matches together: those of others go on meanwhile.
+                what = f"{name} {series.partition('{')[0] if 'phase=' in series else series}"
+                found[what] = found.get(what, 0.0) + float(value)
     return found
 
 
