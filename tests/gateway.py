@@ -88,7 +88,7 @@ class Gateway:
             raise UnknownFieldError(f"not translated: {kind} for {target}")
         allowed = {
             "BackendTrafficPolicy": ("targetRefs", "timeout", "circuitBreaker", "tcpKeepalive"),
-            "ClientTrafficPolicy": ("targetRefs", "timeout", "http2", "tcpKeepalive", "tls"),
+            "ClientTrafficPolicy": ("targetRefs", "timeout", "connection", "http2", "tcpKeepalive", "tls"),
         }
         only(spec, *allowed[kind])
         return dict(spec)
@@ -115,6 +115,8 @@ class Gateway:
             "codec_type": "AUTO",
             # Clients name the port as well.
             "strip_any_host_port": True,
+            # As Envoy Gateway has it: the client's address is appended to x-forwarded-for.
+            "use_remote_address": True,
             "http_filters": [
                 {"name": "router", "typed_config": {"@type": f"{TYPE}.filters.http.router.v3.Router"}}
             ],
@@ -137,7 +139,7 @@ class Gateway:
             "address": _address(0),
             "filter_chains": [
                 {
-                    "filters": [{"name": "http", "typed_config": manager}],
+                    "filters": [*self._connections(name), {"name": "http", "typed_config": manager}],
                     "transport_socket": {
                         "name": "tls",
                         "typed_config": {
@@ -151,6 +153,17 @@ class Gateway:
                 }
             ],
         }
+
+    def _connections(self, name: str) -> list[Document]:
+        only(self._client.get("connection", {}), "connectionLimit")
+        limit = field(self._client, "connection.connectionLimit")
+        if limit is None:
+            return []
+        only(limit, "value", "closeDelay")
+        kind = f"{TYPE}.filters.network.connection_limit.v3.ConnectionLimit"
+        most, delay = limit["value"], seconds(limit["closeDelay"])
+        said = {"@type": kind, "stat_prefix": name, "max_connections": most, "delay": delay}
+        return [{"name": "connections", "typed_config": said}]
 
     def _host(self, route: Document) -> Document:
         spec = route["spec"]

@@ -83,7 +83,9 @@ async def test_envoy_runs_by_what_the_manifests_say(front: Front) -> None:
     (name,) = (name for name in config if name == f"listener {LISTENERS[443]}")
     (chain,) = config[name]["filter_chains"]
     assert "DownstreamTlsContext" in chain["transport_socket"]["typed_config"]["@type"]
-    manager = chain["filters"][0]["typed_config"]
+    connections, manager = (filtered["typed_config"] for filtered in chain["filters"])
+    assert int(connections["max_connections"]) > 0
+    assert manager["use_remote_address"], "services limit by the address that Envoy appends"
     assert (manager["stream_idle_timeout"], manager["request_timeout"]) == ("300s", "0s")
     routes = manager["route_config"]["virtual_hosts"]
     assert {host for routed in routes for host in routed["domains"]} >= {

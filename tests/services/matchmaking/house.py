@@ -196,6 +196,8 @@ class House:
             "SPECTACULAR_BID_LISTEN": "127.0.0.1:0",
             "SPECTACULAR_BID_INTERNAL_LISTEN": "127.0.0.1:0",
             "SPECTACULAR_BID_METRICS_LISTEN": "127.0.0.1:0",
+            # Everybody who seeks here has the address of this machine.
+            "SPECTACULAR_BID_ADDRESS_LIMITS": "false",
             **{f"SPECTACULAR_BID_{name.upper()}": str(value) for name, value in more.items()},
         }
 
