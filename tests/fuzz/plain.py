@@ -460,7 +460,7 @@ def mutate_words(data: bytes, rng: random.Random) -> bytes:
 TARGETS: Final = (
     Target("name", run_name, mutate_name, name_seeds, ("services.common.names",), size_max=800, weight=2),
     Target("token", run_token, mutate_token, token_seeds, ("services.common.auth",)),
-    Target("jwks", run_jwks, mutate_json_bytes, jwks_seeds, ("services.common.auth", "services.common.keys")),
+    Target("jwks", run_jwks, mutate_json_bytes, jwks_seeds, ("services.common.keys",)),
     Target(
         "settings",
         run_settings,
