@@ -112,7 +112,11 @@ async def _played_again(connection: Connection, found: Findings, match_id: UUID)
         found.faults.append(f"match {match_id}: {error}")
         return None
     assert facts is not None
-    start = start_of(facts.script, facts.bank_ns, facts.delay_ns, same_device=facts.same_device)
+    try:
+        start = start_of(facts.script, facts.bank_ns, facts.delay_ns, same_device=facts.same_device)
+    except ValueError as error:
+        found.faults.append(f"match {match_id}: {error}")
+        return None
     made = explain(facts, start)
     found.faults += [f"match {match_id}: {fault}" for fault in made.faults]
     return made

@@ -36,16 +36,19 @@ class Script:
 
     @staticmethod
     def load(text: str | None) -> Script:
-        """What `dump` wrote."""
+        """What `dump` wrote. Raises ValueError for anything else."""
         if text is None:
             return Script()
-        data: dict[str, Any] = json.loads(text)
-        balances = data["balances"]
-        return Script(
-            balances=None if balances is None else (balances[0], balances[1]),
-            jockey=None if data["jockey"] is None else Seat(data["jockey"]),
-            deals=tuple(Deal.from_shuffle([Tile.parse(tile) for tile in deal]) for deal in data["deals"]),
-        )
+        try:
+            data: dict[str, Any] = json.loads(text)
+            balances = data["balances"]
+            return Script(
+                balances=None if balances is None else (balances[0], balances[1]),
+                jockey=None if data["jockey"] is None else Seat(data["jockey"]),
+                deals=tuple(Deal.from_shuffle([Tile.parse(tile) for tile in deal]) for deal in data["deals"]),
+            )
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"the stored script makes no sense: {error!r}") from error
 
 
 def _texts(tiles: Sequence[Tile]) -> list[str]:

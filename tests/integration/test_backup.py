@@ -60,6 +60,10 @@ DAMAGES = {
         "insert into live_seat (player_id, match_id) select north, match_id from match where match_id = $1",
         "in a match that is not over",
     ),
+    "a script that makes no sense": (
+        "update match set script = '{}' where match_id = $1",
+        "the stored script makes no sense",
+    ),
     "an owner of a match that is over": (
         "update match_owner set released_at = null where match_id = $1",
         "has an owner until it is over",
