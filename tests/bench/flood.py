@@ -27,7 +27,7 @@ from typing import Any, Final
 import asyncpg
 from rich.console import Console
 
-from services.common.limits import PLAYER_CALLS_PER_SECOND
+from services.common.limits import CONNECTION_CALLS, PLAYER_CALLS_PER_SECOND
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.bench.attacks import GAME, Attack, attacks
@@ -53,6 +53,7 @@ SERVICES: Final = ("game", "matchmaking", "clock")
 LIMITED: Final = {
     "ADDRESS_LIMITS": "true",
     "PLAYER_CALLS_PER_SECOND": f"{PLAYER_CALLS_PER_SECOND}",
+    "CONNECTION_CALLS": f"{CONNECTION_CALLS}",
     # Everybody on this machine, which stands for the gateway, may say from which address a call comes.
     "TRUSTED_PROXIES": '["127.0.0.0/8"]',
 }
