@@ -255,6 +255,7 @@ def jwks_seeds() -> Iterator[bytes]:
 # Settings
 
 
+_SECRETS: Final = ("DATABASE_URL", "INTERNAL_SECRET")
 KINDS: Final = (GameSettings, ClockSettings, MatchmakingSettings, CanarySettings)
 
 
@@ -264,7 +265,8 @@ def run_settings(data: bytes) -> None:
     for line in data.split(b"\0"):
         name, _, value = line.decode("utf-8", "surrogateescape").partition("=")
         if re.fullmatch(r"[A-Z0-9_]{1,60}", name):
-            wanted[PREFIX + name] = value.replace("$SECRET", SECRET)
+            # Only what is a secret is kept as one: the address that is no address is shown to whoever wrote it.
+            wanted[PREFIX + name] = value.replace("$SECRET", SECRET if name in _SECRETS else "")
     kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(PREFIX)}
     os.environ.update(wanted)
     try:
