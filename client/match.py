@@ -88,14 +88,16 @@ class MatchStream:
         heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX,
         patience_seconds: float = RECONNECT_PATIENCE_SECONDS,
         locate: Callable[[str], Awaitable[str]] | None = None,
+        house_bot: bool = False,
     ) -> None:
-        """`seat` matters only where one device holds both. With `resume`, goes on after that table."""
+        """`seat` matters only where one device holds both. With `resume`, goes on after that table. A `house_bot` adds
+        nothing to deals."""
         self.match_id = match_id
         self.reattached = 0
         """How often the stream was attached again."""
         self.attached = False
         """Whether the stream stands: the service has spoken since it was attached last."""
-        self.fairness = Fairness(match_id)
+        self.fairness = Fairness(match_id, house_bot=house_bot)
         """What this client adds to the deals, and whether the service keeps to what it says about them."""
         self._connections = connections
         self._address = address
@@ -106,6 +108,8 @@ class MatchStream:
         self._patience_seconds = patience_seconds
         self._locate = locate
         self._table = resume
+        if resume is not None:
+            self.fairness.table(resume)
         # What has been received, as numbers; `_table` is what has been told.
         self._begun = resume is not None
         self._sequence = 0 if resume is None else resume.sequence

@@ -273,6 +273,7 @@ class Client:
         transport: Transport = Transport.PLAY,
         seat: Seat | None = None,
         resume: TableState | None = None,
+        house_bot: bool = False,
     ) -> MatchStream:
         """A match to follow and play; see MatchStream. A player without a seat in it is a spectator."""
         if isinstance(match, MatchHandle):
@@ -287,6 +288,7 @@ class Client:
             seat=seat,
             resume=resume,
             locate=self.locate,
+            house_bot=house_bot,
         )
 
     async def locate(self, match_id: str) -> str:

@@ -46,7 +46,8 @@ class House:
         self._report(f"{match_id} {self._level.name} sits down")
         sitting = Sitting(self._level, self._thinker, self._report)
         try:
-            table = await play(self._client.play(match_id, address or None), sitting.choose, sitting.hear)
+            match = self._client.play(match_id, address or None, house_bot=True)
+            table = await play(match, sitting.choose, sitting.hear)
         except ClientError as error:
             # It is looked for again: what went wrong may be over by then.
             self._report(f"{match_id} {self._level.name} gives up for now: {error}")

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from client.connection import Connections
 from client.fairness import Fairness
-from client.match import News
+from client.match import MatchStream, News
 from client.table import TableState
 from client.wire import command_to_pb, table_from_pb
 from client.words import Pauses
@@ -45,7 +46,7 @@ class Meeting:
         self.story = Story(row, SEEDS)
         self.forge = forge
         self.events: list[Event] = []
-        self.fair = {seat: Fairness(row.match_id) for seat in SEATS}
+        self.fair = {seat: Fairness(row.match_id, house_bot=bot and seat is SOUTH) for seat in SEATS}
         for seat in SEATS:
             self.fair[seat].table(self.table(seat))
 
@@ -121,6 +122,36 @@ def test_a_house_bot_adds_nothing() -> None:
     assert made.fair[SOUTH].with_contribution(Start(SOUTH), made.table(SOUTH), 1) == Start(SOUTH)
     made.start()
     assert [made.fair[seat].doubts for seat in SEATS] == [[], []]
+
+
+def test_a_person_whom_the_service_calls_a_bot_adds_all_the_same() -> None:
+    """Or the service could take what people add out of a deal without a word."""
+    made = Meeting(lambda dealt: _drawn_with(dealt, BySeat(_of(dealt, NORTH), b"")), bot=True)
+    made.fair[SOUTH] = fair = Fairness(made.story.row.match_id)
+    fair.table(made.table(SOUTH))
+    assert fair.with_contribution(Start(SOUTH), made.table(SOUTH), 1) != Start(SOUTH)
+    made.start()
+    assert fair.doubts == ["round 1 was not dealt with what this client had added"]
+
+
+@pytest.mark.parametrize("drawn_after_all", [True, False])
+def test_a_seed_that_was_never_committed_to_proves_nothing(drawn_after_all: bool) -> None:
+    """A service that tells no commitment could choose every deal, and every record would agree with it."""
+    made = Meeting((lambda dealt: dealt) if drawn_after_all else _as_before)
+    made.fair[NORTH] = fair = Fairness(made.story.row.match_id)
+    fair.table(replace(made.table(NORTH), next_commitment=""))
+    made.start()
+    assert fair.doubts == ["round 1 was dealt without a seed that had been committed to"]
+
+
+def test_what_was_announced_before_a_match_is_resumed_counts() -> None:
+    made = Meeting(_seed_chosen_late)
+    before = made.table(NORTH)
+    made.start()
+    stream = MatchStream(Connections(None), before.match_id, "127.0.0.1:1", resume=before)
+    for message in made.story.since(Audience.NORTH, 0) or ():
+        stream.fairness.hear(message, 1)
+    assert stream.fairness.doubts == ["round 1 was not dealt from the seed that had been committed to"]
 
 
 def _seed_chosen_late(dealt: RoundDealt) -> RoundDealt:
@@ -241,6 +272,43 @@ def test_a_record_that_tells_another_deal_is_found() -> None:
     found = made.fair[NORTH].against("\n".join(forged))
     assert found == ["round 1 is not in the record as it was told when it was dealt"]
     assert made.fair[NORTH].against("") != []
+
+
+def test_a_record_of_another_match_proves_nothing_about_this_one() -> None:
+    """What was told for one match and is proven for another one: one deal for two matches."""
+    made = Meeting()
+    made.fair[NORTH] = fair = Fairness(made.story.row.match_id[:-1] + "2")
+    fair.table(made.table(NORTH))
+    made.start()
+    made.carry_out(Resign(NORTH))
+    assert fair.against(made.record()) == ["the record is not that of this match"]
+
+
+def test_a_record_must_show_the_tiles_that_were_played_with() -> None:
+    """Commitment, contributions and proof are right; what the players were given is another deal."""
+    made = Meeting(lambda dealt: replace(dealt, deal=shuffled()))
+    made.start()
+    made.carry_out(Resign(NORTH))
+    honest = [_rightly(event) if isinstance(event, RoundDealt) else event for event in made.events]
+    made.events = honest
+    wrong = ["round 1 was played with other tiles than the record shows"]
+    assert [made.fair[seat].against(made.record()) for seat in SEATS] == [wrong, wrong]
+
+
+@pytest.mark.parametrize(("place", "found"), [(0, 0), (1, 1)])
+def test_a_record_must_show_the_tiles_that_were_drawn(place: int, found: int) -> None:
+    made = Meeting()
+    made.start()
+    (first,) = (event.deal.boneyard[place] for event in made.events if isinstance(event, RoundDealt))
+    drawn_tile = event_pb2.TileDrawn(tile=table_pb2.Tile(low=first.low, high=first.high), boneyard=13)
+    made.fair[NORTH].hear(event_pb2.MatchEvent(tile_drawn=drawn_tile), 1)
+    made.carry_out(Resign(NORTH))
+    assert len(made.fair[NORTH].against(made.record())) == found
+
+
+def _rightly(dealt: RoundDealt) -> RoundDealt:
+    assert dealt.contributions is not None
+    return _drawn_with(dealt, dealt.contributions)
 
 
 def _proof_of(forge: Forge, made: Meeting) -> dict[str, object]:

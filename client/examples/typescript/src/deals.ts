@@ -55,7 +55,7 @@ export class Deals {
       }
     }
     const announced = this.announced.get(told.round);
-    if (announced && (!told.contributions || told.commitment !== announced)) {
+    if (!announced || !told.contributions || told.commitment !== announced) {
       throw new Error(`round ${told.round} was not dealt from the seed that had been committed to`);
     }
     // Nothing, when the service pressed for us because we were late.
