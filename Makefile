@@ -106,7 +106,7 @@ licences: setup ## write docs/licences.md from the lock
 	@$(BIN)/python .ci/supply.py licences
 
 audit: setup ## ask the package index for known vulnerabilities of everything locked; what it cannot answer is a failure
-	@for lock in requirements-dev.txt k8s/image/requirements.txt; do \
+	@for lock in requirements-dev.txt requirements-fuzz.txt k8s/image/requirements.txt k8s/image/requirements-build.txt; do \
 		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock || exit 1; done
 
 lock: ## resolve the dependencies anew and write the requirements files (UPGRADE=1 takes newer releases)

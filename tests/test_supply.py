@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -63,6 +64,33 @@ def test_a_package_without_a_hash_is_named(supply: ModuleType, tmp_path: Path) -
     lock.write_text("rich==15.0.0 \\\n    --hash=sha256:" + "0" * 64 + "\nstamina==26.1.0\n", "utf-8")
     with pytest.raises(ValueError, match="stamina has no hash"):
         list(supply.read_lock(lock))
+
+
+def test_nothing_in_the_image_installs_anything(tmp_path: Path) -> None:
+    """The base image brings a pip of its own: the last stage, run here on a copy of its folders, leaves none."""
+    last = (ROOT / "k8s" / "image" / "Dockerfile").read_text("utf-8").rpartition("\nFROM ")[2]
+    (line,) = re.findall(r"^RUN (.*)$", last, re.MULTILINE)
+    command, *places = line.split()
+    assert (command, places[0]) == ("rm", "-rf")
+    assert all(place.startswith("/usr/local/") for place in places[1:]), "elsewhere is this machine's"
+    python = tmp_path / "lib" / "python3.11"
+    kept = python / "json" / "__init__.py"
+    files = [tmp_path / "bin" / name for name in ("pip", "pip3.11", "python3")]
+    files += [python / "site-packages" / "pip" / "__init__.py", python / "ensurepip" / "__init__.py", kept]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    subprocess.run(["sh", "-euc", line.replace("/usr/local", str(tmp_path))], check=True)
+    assert [file for file in files if file.exists()] == [tmp_path / "bin" / "python3", kept]
+
+
+def test_every_lock_is_audited() -> None:
+    audited = re.search(r"for lock in (.*); do", (ROOT / "Makefile").read_text("utf-8"))
+    assert audited is not None
+    locks = {str(path.relative_to(ROOT)) for path in ROOT.glob("requirements*.txt")}
+    locks |= {str(path.relative_to(ROOT)) for path in (ROOT / "k8s" / "image").glob("requirements*.txt")}
+    # What is in requirements.txt is in requirements-dev.txt, in the same releases.
+    assert set(audited[1].split()) == locks - {"requirements.txt"}
 
 
 def test_nothing_is_installed_but_what_is_locked_by_its_hash() -> None:

@@ -37,6 +37,8 @@ ETC = (
     "hosts",
     "localtime",
 )
+BASE_ONLY = "/usr/local/"
+"""RUN lines with it are about the base image itself. Never carried out: it would be done to this machine."""
 HOME = str(Path.home())
 PREFIX = "SPECTACULAR_BID_"
 SECONDS_MAX = 40.0
@@ -174,7 +176,7 @@ def build(folder: Path, *, made: bool = False) -> Stage:
             case "WORKDIR":
                 stage.workdir = rest
                 stage.path(".").mkdir(parents=True, exist_ok=True)
-            case "RUN" if not made:
+            case "RUN" if not made and BASE_ONLY not in rest:
                 stage.run(rest)
             case "COPY" if not made:
                 _copy(stage, stages, rest)
