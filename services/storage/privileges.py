@@ -123,7 +123,13 @@ select array_remove(array[
     case when rolbypassrls then 'passes row security' end,
     case when exists (
         select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relowner = pg_roles.oid
-    ) then 'owns tables' end
+    ) then 'owns tables' end,
+    -- Whatever it inherits from them is told above; the rest it has when it asks for it (`set role`).
+    (
+        select 'may become ' || string_agg(r.rolname, ', ' order by r.rolname) from pg_roles r
+        where r.oid <> pg_roles.oid and not pg_roles.rolsuper and pg_has_role(pg_roles.oid, r.oid, 'MEMBER')
+          and r.rolname not in ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables')
+    )
 ], null) as more
 from pg_roles where rolname = coalesce($1, current_user)::name
 """

@@ -68,6 +68,11 @@ FORBIDDEN: Final = {
         "update match_log set events = '[]'",
         "delete from match_log",
         "update match set rated = true",
+        """
+        with bots as (insert into player (player_id, name, bot) values ('bot-x', 'x', true), ('bot-y', 'y', true))
+        insert into match (match_id, mode, rated, north, south, bank_ns, delay_ns, start_limit_ns, continue_limit_ns)
+        values (gen_random_uuid(), 'rated', true, 'bot-x', 'bot-y', 120000000000, 10000000000, 1, 1)
+        """,
         "update player set bot = true",
         "delete from match_outcome",
         "insert into seek (player_id, seek_id, pool) values ('a', gen_random_uuid(), 'rated')",
@@ -178,6 +183,18 @@ async def test_the_owner_is_too_much_for_a_service_in_production(owner: Connecti
         await rights.look(owner)
         assert rights.sufficient is not strict
     assert "owns tables" in (await difference(owner, "game")).more
+
+
+async def test_a_role_that_may_become_another_has_more_than_it_needs(owner: Connection) -> None:
+    """Its own grants say nothing of what it can take on with `set role`."""
+    attempt = owner.transaction()
+    await attempt.start()
+    try:
+        await owner.execute(f"grant pg_read_server_files to {ROLE_PREFIX}clock")
+        found = await difference(owner, "clock", user=f"{ROLE_PREFIX}clock")
+    finally:
+        await attempt.rollback()
+    assert found.more == ("may become pg_read_server_files",)
 
 
 async def test_no_session_waits_or_works_without_end(owner: Connection, database_url: str) -> None:
