@@ -20,9 +20,9 @@ def judged(shuffles: Source, matches: int) -> tuple[Worst, Counts]:
 
 
 def test_fc_57_our_shuffle_is_not_biased() -> None:
-    """FC-57: 10,000 deals through the functions that deal. A fair shuffle fails here once in a million runs."""
-    found, counts = judged(source.ours, 1_000)
-    assert counts.deals == 10_000
+    """FC-57: 20,000 deals through the functions that deal. A fair shuffle fails here once in a million runs."""
+    found, counts = judged(source.ours, 2_000)
+    assert counts.deals == 20_000
     assert not found.biased, found
 
 
