@@ -24,7 +24,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert ladder.PAGE_SIZE_MAX == rpc.PAGE_SIZE_MAX
     policy = limits.Policy()
     expected = {
-        "request message": f"{guard.MESSAGE_BYTES_MAX // 1024} KiB",
+        "request message, unpacked": f"{guard.MESSAGE_BYTES_MAX // 1024} KiB",
         "metadata of a call": f"{guard.METADATA_BYTES_MAX // 1024} KiB",
         "first message of a call": f"{guard.FIRST_MESSAGE_SECONDS:g} s",
         "message of a stream that its client does not take": f"{guard.WRITE_SECONDS:g} s",
@@ -39,7 +39,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "streams of a player on one process": shown_default(CommonSettings, "streams_per_player"),
         "calls and commands of a player on one process": f"{_rate(policy.player_calls)}; a stream, or a call that"
         f" the database must answer, counts as {limits.DEAR_COST:g}",
-        "commands of one match waiting for their turn": f"{inbox.COMMANDS_MAX}",
+        "commands of one seat waiting for their turn": f"{inbox.COMMANDS_MAX}",
         "open seeks": shown_default(MatchmakingSettings, "seeks_max"),
         "`blocked_player_ids`": f"{matchmaking.BLOCKED_MAX}",
         "a seek remembered after its stream was lost": f"{seeks.MEMORY.total_seconds():g} s",

@@ -22,6 +22,10 @@ class Rate:
     at_once: float
     """What may be asked at once after a pause."""
 
+    def times(self, factor: float) -> Rate:
+        """So many times as much."""
+        return Rate(factor * self.per_second, factor * self.at_once)
+
 
 class Allowance:
     """What each key has left: filled steadily, spent by asking. `now` is in seconds."""

@@ -21,7 +21,7 @@ import grpc
 from services.common.allowance import Allowance, Places, Rate
 from services.common.auth import Identity
 from services.common.errors import ServiceError
-from services.common.peers import Network, Peers
+from services.common.peers import Network, Peers, customer
 
 PLAYER_CALLS_PER_SECOND: Final = 50.0
 PLAYER_SECONDS: Final = 6.0
@@ -31,6 +31,8 @@ ADDRESS_CALLS_PER_SECOND: Final = 150.0
 ADDRESS_SECONDS: Final = 4.0
 """What an address may ask at once is what it may ask in so long: a household that comes back after an outage."""
 ADDRESS_RATE: Final = Rate(ADDRESS_CALLS_PER_SECOND, ADDRESS_CALLS_PER_SECOND * ADDRESS_SECONDS)
+CUSTOMER_SHARE: Final = 4
+"""How many addresses' worth the networks of one IPv6 customer have together: a /48 is 65,536 addresses, as they count."""
 GUESTS_ADDRESS_RATE: Final = Rate(per_second=0.1, at_once=20.0)
 """Of new guests from one address: each makes another player, with an allowance of its own."""
 GUESTS_RATE: Final = Rate(per_second=5.0, at_once=100.0)
@@ -135,26 +137,31 @@ class Limits:
         policy = self.policy
         self.peers = Peers(policy.proxies)
         self.address_calls = Allowance(policy.address_calls, self.now)
+        self.customer_calls = Allowance(policy.address_calls.times(CUSTOMER_SHARE), self.now)
         self.player_calls = Allowance(policy.player_calls, self.now)
         self.address_guests = Allowance(policy.address_guests, self.now)
+        self.customer_guests = Allowance(policy.address_guests.times(CUSTOMER_SHARE), self.now)
         self.guests = Allowance(policy.guests, self.now)
         self.open_calls = Places(policy.open_calls)
         self.address_open_calls = Places(policy.address_open_calls)
+        self.customer_open_calls = Places(CUSTOMER_SHARE * policy.address_open_calls)
         self.player_streams = Places(policy.player_streams)
         self.held = Places(HELD_ADDRESS_MAX)
 
     def visit(self, method: str, peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> Visit:
         """A call that begins."""
-        return Visit(self, method, self.peers.address(peer, metadata))
+        return Visit(self, method, self.peers.address(peer, metadata), peer)
 
 
 class Visit:
     """One call, and what it spends."""
 
-    def __init__(self, limits: Limits, method: str, address: str) -> None:
+    def __init__(self, limits: Limits, method: str, address: str, peer: str) -> None:
+        self._peer = peer
         self._limits = limits
         self._method = method
         self.address = address
+        self._customer = customer(address)
         self._cost = 1.0 if method in CHEAP else DEAR_COST
         self._player: str | None = None
         self._unlimited = False
@@ -166,10 +173,13 @@ class Visit:
         if policy.addresses:
             # Before any place is looked at: who is refused one, over and over, spends as well.
             self._spend(limits.address_calls, address, self._cost, Limit.ADDRESS_CALLS)
+            self._spend(limits.customer_calls, self._customer, self._cost, Limit.ADDRESS_CALLS)
             if self._method == GUEST_METHOD:
                 self._spend(limits.address_guests, address, 1.0, Limit.ADDRESS_GUESTS)
+                self._spend(limits.customer_guests, self._customer, 1.0, Limit.ADDRESS_GUESTS)
                 self._spend(limits.guests, ALL, 1.0, Limit.GUESTS)
             self._take(limits.address_open_calls, address, Limit.ADDRESS_OPEN_CALLS)
+            self._take(limits.customer_open_calls, self._customer, Limit.ADDRESS_OPEN_CALLS)
         self._take(limits.open_calls, ALL, Limit.OPEN_CALLS)
 
     def known(self, identity: Identity, *, stream: bool) -> None:
@@ -178,8 +188,9 @@ class Visit:
         if identity.bot:
             # A house bot sits at as many tables as there are people who ask for it.
             self._unlimited = True
-            limits.address_calls.charge(self.address, -self._cost)
+            self._charge(-self._cost)
             self._leave(limits.address_open_calls)
+            self._leave(limits.customer_open_calls)
             return
         self._player = player = identity.player_id
         self._spend(limits.player_calls, player, self._cost, Limit.PLAYER_CALLS)
@@ -202,11 +213,17 @@ class Visit:
             self._spend(limits.player_calls, self._player, cost, Limit.PLAYER_CALLS, held=held)
         if limits.policy.addresses:
             self._spend(limits.address_calls, self.address, cost, Limit.ADDRESS_CALLS, held=held)
+            self._spend(limits.customer_calls, self._customer, cost, Limit.ADDRESS_CALLS, held=held)
 
     def taken_back(self) -> None:
         """The caller did not wait for the answer."""
         if not self._unlimited:
-            self._limits.address_calls.charge(self.address, RESET_COST)
+            self._charge(RESET_COST)
+
+    def _charge(self, cost: float) -> None:
+        self._limits.address_calls.charge(self.address, cost)
+        if self._customer is not None:
+            self._limits.customer_calls.charge(self._customer, cost)
 
     def leave(self) -> None:
         """The call is over."""
@@ -215,7 +232,8 @@ class Visit:
 
     async def hold(self) -> None:
         """Waits before a refusal is told, if not too many wait already. Taking the call back does not shorten it: the
-        library counts the place on the connection as taken until this call is gone."""
+        library counts the place on the connection as taken until this call is gone. On the connection of a proxy it
+        does: the places there are everybody's, and the proxy would send others' calls into those that seem free."""
         limits = self._limits
         if limits.held.taken >= HELD_MAX or not limits.held.take(self.address):
             return
@@ -224,7 +242,8 @@ class Visit:
             await self._wait(until)
         except asyncio.CancelledError:
             self.taken_back()
-            await self._wait(until)
+            if not limits.peers.is_proxy(self._peer):
+                await self._wait(until)
             raise
         finally:
             limits.held.leave(self.address)
@@ -239,15 +258,19 @@ class Visit:
             self._places.remove(taken)
             places.leave(taken[1])
 
-    def _take(self, places: Places, key: str, limit: Limit) -> None:
+    def _take(self, places: Places, key: str | None, limit: Limit) -> None:
+        if key is None:
+            return
         if not places.take(key):
             message = f"at most {places.most} at once, which is the limit {limit.value}"
             raise LimitError(limit, message, PLACE_SECONDS)
         self._places.append((places, key))
 
     @staticmethod
-    def _spend(allowance: Allowance, key: str, cost: float, limit: Limit, *, held: bool = True) -> None:
-        if wait := allowance.wait(key, cost):
+    def _spend(
+        allowance: Allowance, key: str | None, cost: float, limit: Limit, *, held: bool = True
+    ) -> None:
+        if key is not None and (wait := allowance.wait(key, cost)):
             raise LimitError(limit, "too many calls and commands in a short time", wait, held=held)
 
 

@@ -20,6 +20,8 @@ FORWARDED: Final = "x-forwarded-for"
 LOCAL: Final = "local"
 """Whoever comes by a socket that has no address."""
 SUBSCRIBER_BITS: Final = 64
+CUSTOMER_BITS: Final = 48
+"""The most that one customer is usually given: 65,536 networks of a subscriber's size."""
 HOPS_MAX: Final = 16
 """Entries of `x-forwarded-for` that are looked at, from the last."""
 
@@ -57,6 +59,11 @@ class Peers:
                 break
         return _key(found)
 
+    def is_proxy(self, peer: str) -> bool:
+        """Whether the other end of the connection is a trusted proxy, whose connection many callers share."""
+        found = _of_peer(peer)
+        return found is not None and self._trusts(found)
+
     def _trusts(self, address: Address) -> bool:
         return any(address in network for network in self._proxies)
 
@@ -70,6 +77,14 @@ def _of_text(text: str) -> Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+@lru_cache(maxsize=4096)
+def customer(key: str) -> str | None:
+    """The wider network of an IPv6 address, as `Peers.address` tells it, which may be all one customer's; else None."""
+    if "/" not in key:
+        return None
+    return str(ip_network(key).supernet(new_prefix=CUSTOMER_BITS))
 
 
 def _of_peer(peer: str) -> Address | None:

@@ -165,7 +165,9 @@ async def create(pool: Pool, wanted: Wanted, creator: Identity, engine_id: str, 
             if known is not None:
                 return known
             if not room:
-                raise limit_reached("too many matches that players have created are played", FULL_SECONDS)
+                raise limit_reached(
+                    "too many created matches, or of yours, are played or just over", FULL_SECONDS
+                )
             new = await _new_match(connection, wanted, creator)
             invited = await _invited(connection, new)
             await matches.create_match(connection, new, engine_id, invited=invited)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
+from engine.seats import Seat
 from services.game.asked import Asked
 from services.storage.incidents import Incident
 from services.wire.clock_messages import Mismatch, Probe, Stale, Timeout, Void
 
 COMMANDS_MAX: Final = 64
+"""Of each seat: whoever fills the line with theirs leaves the other seat its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +46,21 @@ class Inbox:
 
     def __init__(self) -> None:
         self._waiting: deque[Message] = deque()
+        self._commands: Counter[Seat] = Counter()
         self._wake = asyncio.Event()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    @property
-    def full(self) -> bool:
-        """Whether no more commands are taken."""
-        return len(self._waiting) >= COMMANDS_MAX
+    def full(self, seat: Seat) -> bool:
+        """Whether no more commands of a seat are taken."""
+        return self._commands[seat] >= COMMANDS_MAX
 
     def post(self, message: Message) -> None:
         """Puts a message behind all others."""
         self._waiting.append(message)
+        if isinstance(message, Asked):
+            self._commands[message.command.seat] += 1
         self._wake.set()
 
     def nudge(self) -> None:
@@ -65,7 +69,10 @@ class Inbox:
 
     def pop(self) -> Message:
         """The next message."""
-        return self._waiting.popleft()
+        message = self._waiting.popleft()
+        if isinstance(message, Asked):
+            self._commands[message.command.seat] -= 1
+        return message
 
     async def changes(self, until: float | None) -> bool:
         """Waits for a message or a nudge; False when `until`, on the loop's clock, came first."""
@@ -83,4 +90,5 @@ class Inbox:
         """Empties it; the commands that were in it."""
         asked = [message for message in self._waiting if isinstance(message, Asked)]
         self._waiting.clear()
+        self._commands.clear()
         return asked

@@ -85,8 +85,8 @@ class Room(Hearing):
             raise held_error()
         if (self.closed or self.departure.begun) and not self.story.over:
             raise try_again("the match is moving to another process")
-        if self._inbox.full:
-            raise limit_reached("too many commands of this match are waiting", 0.2)
+        if self._inbox.full(asked.command.seat):
+            raise limit_reached("too many commands of this seat are waiting", 0.2)
         self._inbox.post(asked)
 
     def listen(self, wake: asyncio.Event, audience: Audience) -> None:

@@ -30,6 +30,9 @@ from services.storage.seeds import seed_of
 
 FINISHED_MAX: Final = 256
 """Finished matches kept in memory for late readers."""
+CREATED_PLAYER_SHARE: Final = 10
+CREATED_PLAYER_MIN: Final = 4
+"""Of the created matches that there is room for, one in so many may be one player's, and so many in any case."""
 OPENED_AT_ONCE: Final = 16
 SUCCESSOR_SECONDS: Final = 0.05
 """How often a leaving process looks who has taken up its matches."""
@@ -59,6 +62,7 @@ class Rooms:
         self._linger_seconds = linger_seconds
         self._capacity = capacity
         self._created_max = created_max
+        self._created_player_max = max(CREATED_PLAYER_MIN, created_max // CREATED_PLAYER_SHARE)
         self._creating = 0
         self._rooms: dict[str, Room] = {}
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
@@ -87,13 +91,17 @@ class Rooms:
         return self._fences_known and self.in_service and not self.ending and not self.draining
 
     @contextmanager
-    def creating(self) -> Iterator[bool]:
-        """A match is made for players who ask for it; whether there is room for it.
+    def creating(self, player_id: str) -> Iterator[bool]:
+        """A match is made for a player who asks for it; whether there is room for it.
 
         Those that are over count for as long as they stay: else nothing would keep anybody from making any number.
         """
-        created = sum(room.story.row.asked_for for room in self._rooms.values()) + self._creating
-        room = created < self._created_max and len(self) + self._creating < self._capacity
+        made = [room.story.row.created_by for room in self._rooms.values() if room.story.row.asked_for]
+        room = (
+            len(made) + self._creating < self._created_max
+            and made.count(player_id) < self._created_player_max
+            and len(self) + self._creating < self._capacity
+        )
         self._creating += 1
         try:
             yield room

@@ -293,8 +293,9 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         wanted = wanted_from_pb(request, self._settings)
         if not self._rooms.takes_new:
             raise await self._no_new_matches()
-        with self._rooms.creating() as room:
-            match_id = await create(self._pool, wanted, caller(), self._incarnation.engine_id, room=room)
+        creator = caller()
+        with self._rooms.creating(creator.player_id) as room:
+            match_id = await create(self._pool, wanted, creator, self._incarnation.engine_id, room=room)
             await self._rooms.find(match_id)
         return pb.CreateMatchResponse(
             match_id=match_id, seat=SEAT[wanted.seat], address=self._incarnation.address

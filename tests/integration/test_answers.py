@@ -285,7 +285,7 @@ async def limited(call: Awaitable[object]) -> bool:
 
 
 async def test_limits_are_refused_with_a_time_to_come_back(shared: Stack) -> None:
-    """At most 32 streams a player, at most 64 waiting commands a match, 64 KiB a message."""
+    """At most 32 streams a player, 64 KiB a message."""
     table = await Table.create(shared)
     spectator = shared.spectator()
     streams = [await table.events(spectator) for _ in range(32)]
@@ -373,13 +373,15 @@ async def test_a_match_the_database_does_not_take_is_held_and_says_so(shared: St
 
 
 async def test_bytes_that_are_no_message_end_the_call_and_only_that(shared: Stack) -> None:
-    """Garbage is refused without a word about the inside; a Play stream that got it ends instead of falling silent."""
+    """Garbage, text that is no UTF-8 and groups in groups without end are refused without a word about the inside; a Play
+    stream that got such ends instead of falling silent."""
     table = await Table.create(shared)
     channel, metadata = shared.channel(), table.players.north.metadata
     method = "/spectacularbid.match.v1.MatchService/"
     submit: Any = channel.unary_unary(method + "Submit")
-    error = await failure(submit(b"\xff\xff\xff", metadata=metadata))
-    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
+    for wrong in (b"\xff\xff\xff", b"\x0a\x02\xff\xfe", b"\x7b" * 20_000):
+        error = await failure(submit(wrong, metadata=metadata))
+        assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
     play_stream: Any = channel.stream_stream(method + "Play")
     call = play_stream(metadata=metadata)
     try:

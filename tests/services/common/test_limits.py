@@ -25,8 +25,9 @@ from services.common.channels import Options
 from services.common.errors import ServiceError, limit_reached
 from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
 from services.common.host import SERVER_OPTIONS
-from services.common.limits import GUEST_METHOD, RESET_COST, Limit, Limits, Policy
+from services.common.limits import CUSTOMER_SHARE, GUEST_METHOD, RESET_COST, Limit, Limits, Policy
 from services.common.metrics import LimitMetrics, RpcMetrics
+from services.common.peers import read_networks
 from tests.seats import SECONDS_MAX, eventually
 
 PUBLIC = ("match", "matchmaking", "ladder", "identity", "rules")
@@ -294,6 +295,18 @@ async def test_what_is_too_large_is_refused_with_a_reason() -> None:
         assert refused(Limit.METADATA_BYTES, await ask(made.channel, method, padded))
 
 
+async def test_what_is_packed_is_refused_before_it_grows() -> None:
+    """8 MiB of nothing are 8 KB on the wire: the library stops to unpack them at its own limit, and we see nothing."""
+    async with served() as made:
+        method, metadata = path(methods()[0]), (("authorization", "Bearer ann"),)
+        asked: Any = made.channel.unary_stream(method)
+        for packing in (grpc.Compression.Gzip, grpc.Compression.Deflate):
+            found = await answer(asked(b"\0" * (8 << 20), metadata=metadata, compression=packing))
+            assert found == (grpc.StatusCode.RESOURCE_EXHAUSTED, "", "", None)
+        assert (await ask(made.channel, OPEN[0])).code is grpc.StatusCode.OK
+        assert made.refused(Limit.MESSAGE_BYTES) == 0
+
+
 async def test_a_call_that_says_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opens it and sends no message has a place for so long and no longer; with a token or for what is open."""
     monkeypatch.setattr("services.common.guard.FIRST_MESSAGE_SECONDS", 0.05)
@@ -338,3 +351,41 @@ async def test_who_takes_calls_back_pays_for_them_and_does_not_get_the_place_bac
 
         await eventually(charged)
         assert made.limits.held.taken == 1
+
+
+async def test_on_the_connection_of_a_proxy_no_place_is_kept_from_others() -> None:
+    """Its places are everybody's: the proxy takes that of a call that is taken back for free, and the library would
+    refuse whomever it sends there."""
+    policy = replace(
+        POLICY, address_calls=SPENT, refusal_seconds=30.0, proxies=read_networks(["127.0.0.0/8"])
+    )
+    async with served(policy) as made:
+        held: Any = made.channel.stream_stream(OPEN[1])(metadata=(("x-forwarded-for", "203.0.113.9"),))
+
+        async def waits() -> bool:
+            return made.limits.held.taken == 1
+
+        await eventually(waits)
+        held.cancel()
+
+        async def free() -> bool:
+            return made.limits.held.taken == 0
+
+        async with asyncio.timeout(10):
+            await eventually(free)
+
+
+async def test_a_customer_with_thousands_of_ipv6_networks_has_no_more_than_a_few_addresses() -> None:
+    """A /48 is had by one; each of its 65,536 networks of a subscriber's size counts as an address of its own, too."""
+    rate = Rate(per_second=0.001, at_once=2.0)
+    proxies = read_networks(["127.0.0.0/8"])
+    async with served(replace(POLICY, address_calls=rate, proxies=proxies)) as made:
+
+        async def check(network: str) -> Answer:
+            call: Any = made.channel.unary_stream(OPEN[0])
+            return await answer(call(b"", metadata=(("x-forwarded-for", f"2001:db8:{network}::1"),)))
+
+        let_in = [(await check(f"1:{number}")).code for number in range(2 * CUSTOMER_SHARE)]
+        assert let_in == [grpc.StatusCode.OK] * (2 * CUSTOMER_SHARE)
+        assert refused(Limit.ADDRESS_CALLS, await check("1:ffff"))
+        assert (await check("2:1")).code is grpc.StatusCode.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.common.peers import LOCAL, Peers, read_networks
+from services.common.peers import LOCAL, Peers, customer, read_networks
 
 BEHIND = Peers(read_networks(["10.0.0.0/8", "fd00::/8"]))
 
@@ -54,3 +54,12 @@ def test_behind_a_trusted_proxy_it_is_what_the_proxy_saw(forwarded: list[str], a
 def test_whoever_is_no_trusted_proxy_says_nothing_about_itself() -> None:
     """Also beside a proxy, for example from another network that reaches the port."""
     assert BEHIND.address("ipv4:198.51.100.7:4000", [("x-forwarded-for", "203.0.113.9")]) == "198.51.100.7"
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [("2001:db8:1:2::/64", "2001:db8:1::/48"), ("198.51.100.7", None), (LOCAL, None)],
+)
+def test_the_networks_of_one_ipv6_customer_are_known_as_such(address: str, found: str | None) -> None:
+    """65,536 of them are easily had by one; an IPv4 address is hard enough to have two of."""
+    assert customer(address) == found

@@ -19,7 +19,7 @@ from services.game.livetime import LiveTime
 from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.room import Room
-from services.game.rooms import Rooms
+from services.game.rooms import CREATED_PLAYER_MIN, Rooms
 from services.game.shell import Shell
 from services.storage import ownership
 from services.storage.journal import Journal
@@ -145,6 +145,21 @@ async def test_live_matches_are_counted_by_what_they_wait_for(database_url: str)
         assert counts() == {"awaiting_start": 2, "held": 1}
         await rooms.suspend()
         assert counts() == {}
+
+
+async def test_one_player_does_not_take_all_the_room_for_created_matches(database_url: str) -> None:
+    """Those that were left at once count for as long as they stay, so that one after the other would fill it."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await orphans(pool, CREATED_PLAYER_MIN)
+        await pool.execute("update match set created_by = 'ada'")
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0, created_max=2 * CREATED_PLAYER_MIN)
+        assert await rooms.take_up_orphans() == CREATED_PLAYER_MIN
+        with rooms.creating("ada") as more, rooms.creating("bob") as first:
+            assert (more, first) == (False, True)
+        await rooms.suspend()
 
 
 async def test_nobody_opens_a_match_under_the_fence_of_before_a_suspension(database_url: str) -> None:
