@@ -222,6 +222,8 @@ create function skewed.clock_timestamp() returns timestamptz volatile language s
     as 'select pg_catalog.clock_timestamp() + by from skewed.step';
 create function skewed.now() returns timestamptz stable language sql
     as 'select pg_catalog.now() + by from skewed.step';
+grant usage on schema skewed to public;
+grant select on skewed.step to public;
 """
 """A clock of the database's that a test can set: every statement of the services looks here first."""
 

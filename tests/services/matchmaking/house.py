@@ -198,6 +198,7 @@ class House:
             "SPECTACULAR_BID_METRICS_LISTEN": "127.0.0.1:0",
             # Everybody who seeks here has the address of this machine.
             "SPECTACULAR_BID_ADDRESS_LIMITS": "false",
+            "SPECTACULAR_BID_CONNECTION_CALLS": "1000",
             **{f"SPECTACULAR_BID_{name.upper()}": str(value) for name, value in more.items()},
         }
 
@@ -263,11 +264,12 @@ async def end_match(connection: Any, match_id: str, winner: str | None, cause: s
     await connection.execute(
         """
         insert into match_outcome (match_id, winner, cause, fence, north_balance, south_balance)
-        values ($1, $2, $3, 1, 150, 150)
+        values ($1, $2, $3, 1, $4, 300 - $4)
         """,
         uuid.UUID(match_id),
         winner,
         cause,
+        150 if cause != "balance" else 300 * (winner == "north"),
     )
     await connection.execute("delete from live_seat where match_id = $1", uuid.UUID(match_id))
     await connection.execute(

@@ -120,7 +120,7 @@ async def test_history_says_how_long_a_match_was_and_how_it_counted(house: House
     await house.pool.executemany(
         """
         insert into match_log (match_id, revision, first_sequence, last_sequence, fence, events, turn, at)
-        select match_id, $2, 2 * $2 - 1, 2 * $2 - 2 + jsonb_array_length($3), 1, $3, $4,
+        select match_id, $2::bigint, 2 * $2::bigint - 1, 2 * $2::bigint - 2 + jsonb_array_length($3), 1, $3, $4,
                ended_at - make_interval(secs => $5)
         from match_outcome where match_id = $1
         """,
