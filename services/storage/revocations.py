@@ -82,11 +82,15 @@ async def revoke(connection: Connection, new: NewRevocation) -> Revoked:
 
 
 async def revocations_after(connection: Connection | Pool, number: int, seconds: int) -> list[Revocation]:
-    """Those with a higher number, of the last `seconds`: older ones are about tokens that have all expired."""
+    """Those with a higher number, of the last `seconds`: older ones are about tokens that have all expired.
+
+    All of these when there is no such number: the database was restored to an earlier state, and counts on from there.
+    """
     rows = await connection.fetch(
         """
         select revocation_no, player_id, at from token_revocation
-        where revocation_no > $1 and at > clock_timestamp() - make_interval(secs => $2)
+        where at > clock_timestamp() - make_interval(secs => $2)
+          and (revocation_no > $1 or $1 > (select max(revocation_no) from token_revocation))
         order by revocation_no
         """,
         number,
