@@ -19,7 +19,7 @@ class Hearing:
     """The ears of a room. Everything is heard synchronously, on the loop, in the order in which it was said."""
 
     def __init__(self, shell: Shell) -> None:
-        self.listeners = Listeners()
+        self.listeners = Listeners(shell.pace)
         self._shell = shell
         self._inbox = Inbox()
         self._judgement: asyncio.Future[Judgement] | None = None

@@ -4,28 +4,74 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from services.game.story import Audience
+
+AT_ONCE: Final = 32
+"""Streams woken in one turn of the loop, of all matches of a process. To tell one takes 0.1 ms and more."""
+BETWEEN_SECONDS: Final = 0.01
+PROMPT: Final = 2
+"""Streams of a seat that are woken at once, whatever else there is to tell: the newest, which its player looks at."""
+
+
+class Pace:
+    """Wakes the streams of all matches of a process, a few at a time.
+
+    Told all at once, some hundred of them would keep the loop from hearing anybody for longer than is charged: whoever
+    opened them could void every match of the process, move by move.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Event, None] = {}
+        self._left = AT_ONCE
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wake(self, wakes: Iterable[asyncio.Event]) -> None:
+        """Sets them soon, behind those that wait; one that waits already is set once."""
+        self._waiting.update(dict.fromkeys(wakes))
+        self._some()
+
+    def forget(self, wake: asyncio.Event) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(wake, None)
+
+    def _some(self) -> None:
+        for wake in list(islice(self._waiting, self._left)):
+            del self._waiting[wake]
+            self._left -= 1
+            wake.set()
+        if self._timer is None and self._left < AT_ONCE:
+            self._timer = asyncio.get_running_loop().call_later(BETWEEN_SECONDS, self._again)
+
+    def _again(self) -> None:
+        self._timer, self._left = None, AT_ONCE
+        self._some()
 
 
 class Listeners:
     """The streams of one match."""
 
-    def __init__(self) -> None:
-        self._wakes: dict[Audience, set[asyncio.Event]] = {audience: set() for audience in Audience}
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._wakes: dict[Audience, dict[asyncio.Event, None]] = {audience: {} for audience in Audience}
+        """The oldest first."""
         self._present: Counter[Audience] = Counter()
         self.news = 0
         """Grows with everything that listeners should look at."""
 
     def add(self, wake: asyncio.Event, audience: Audience) -> None:
         """Sets `wake` with all news until `remove`."""
-        self._wakes[audience].add(wake)
+        self._wakes[audience][wake] = None
         self._present[audience] += 1
 
     def remove(self, wake: asyncio.Event, audience: Audience) -> None:
         """Ends `add`."""
-        self._wakes[audience].discard(wake)
+        self._wakes[audience].pop(wake, None)
         self._present[audience] -= 1
+        self._pace.forget(wake)
 
     def present(self, audience: Audience) -> bool:
         """Whether anybody of this audience listens now."""
@@ -38,8 +84,15 @@ class Listeners:
         do takes the longer the more it is, and nobody else shall be able to wait for it.
         """
         self.news += 1
+        later: list[asyncio.Event] = []
         for audience in sorted(
             Audience, key=lambda audience: (audience is Audience.SPECTATOR, audience is to_act)
         ):
-            for wake in self._wakes[audience]:
+            wakes = list(self._wakes[audience])
+            prompt = 0 if audience is Audience.SPECTATOR else PROMPT
+            first = max(0, len(wakes) - prompt)
+            for wake in wakes[first:]:
                 wake.set()
+            later += wakes[:first]
+        if later:
+            self._pace.wake(later)

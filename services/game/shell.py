@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from services.game.clock_client import ClockLink
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
+from services.game.listeners import Pace
 from services.game.livetime import LiveTime
 from services.game.metrics import MatchMetrics
 from services.game.ownership import Lease
@@ -40,6 +41,7 @@ class Shell:
         self.lease = lease
         self.policy = policy
         self.metrics = metrics
+        self.pace = Pace()
         self.tally = Tally(metrics)
         gaps.on_incident = self.tally.noticed
 

@@ -81,6 +81,11 @@ class Follower:
     def _left(self) -> Left | None:
         return None if self._room is None else self._room.left()
 
+    @property
+    def behind(self) -> bool:
+        """Whether there is news that the reader was not told: its turn to be woken has not come."""
+        return self._room is not None and self._room.listeners.news != self._news
+
     def heartbeat(self) -> pb.WatchResponse:
         """Proof of life."""
         return pb.WatchResponse(heartbeat=pb.Heartbeat(sequence=self._story.sequence))
@@ -118,7 +123,7 @@ async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncGenerator[
                 yield response
             if follower.finished:
                 return
-            if not await _woken(wake, heartbeat_seconds):
+            if not await _woken(wake, heartbeat_seconds) and not follower.behind:
                 yield follower.heartbeat()
     finally:
         follower.unlisten(wake)
@@ -181,7 +186,7 @@ class Conversation:
                     raise self._error
                 if follower.finished and not self._expected and not self._answers:
                     return
-                if not await _woken(self._wake, self._heartbeat_seconds):
+                if not await _woken(self._wake, self._heartbeat_seconds) and not follower.behind:
                     yield pb.PlayResponse(news=follower.heartbeat())
         finally:
             follower.unlisten(self._wake)
