@@ -23,7 +23,7 @@ from tests.stack import Player, Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MATCHES = 200
+MATCHES = 120
 AT_ONCE = 25
 
 
@@ -76,7 +76,7 @@ def page(url: str) -> bytes:
 
 
 async def test_no_stream_holds_a_tile_its_receiver_may_not_know(shared: Stack) -> None:
-    """200 matches, both seats and a spectator of each: every field of every message, the answers, all logs and all
+    """120 matches, both seats and a spectator of each: every field of every message, the answers, all logs and all
     metrics. The truth is the match log in PostgreSQL."""
     rng = random.Random(2)
     seated = await shared.players(2 * MATCHES)

@@ -204,7 +204,7 @@ def test_a_stop_in_the_middle_of_the_start_leaves_nothing_behind(tmp_path: Path)
         gone(members)
 
 
-@pytest.mark.parametrize("name", ["game", "clock", "matchmaking", "house-bots", "postgres"])
+@pytest.mark.parametrize("name", ["game", "house-bots", "postgres"])
 def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept: Path, name: str) -> None:
     """And the next stack on the same folder starts, whatever had died."""
     signs = {

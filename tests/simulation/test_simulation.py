@@ -20,21 +20,24 @@ from tests.simulation.simulation import Habits, Simulation, Switches
 from tests.simulation.switches import SWITCHES, SlowRoom
 from tests.simulation.world import EPOCH
 
-DEFAULT_SEEDS = 160
+DEFAULT_SEEDS = 80
 WALL_SEEDS = (2, 12, 21, 26)
 """Worlds in which matches change hands, are credited, and end in several ways."""
 
 FOUND_BY = {
-    **dict.fromkeys(("credit", "dedupe", "evidence", "first_verdict", "incidents", "nonsense", "pending"), 1),
+    **dict.fromkeys(("dedupe", "evidence", "first_verdict", "incidents", "nonsense", "pending"), 1),
     **dict.fromkeys(("pump", "reattach", "still_bank", "told_first", "wall"), 1),
-    **dict.fromkeys(("draw", "free_commit", "gaps", "idle_stamp", "mark", "probe_place", "read_back"), 2),
+    **dict.fromkeys(("draw", "free_commit", "gaps", "idle_stamp", "mark", "probe_place"), 2),
     **dict.fromkeys(("memory", "timeline"), 38),
+    "read_back": 3,
     "reveal": 5,
-    "one_client": 12,
+    "credit": 16,
+    "one_client": 17,
+    "credit": 16,
     "floor": 25,
     "fence": 26,
-    "limit": 33,
-    "probe": 44,
+    "probe": 26,
+    "limit": 76,
     "watermark": 133,
     "attach_no": 192,
     "beat": 481,

@@ -79,7 +79,7 @@ def told(story: Story, audience: Audience, after: int) -> pb.WatchResponse:
 
 @pytest.mark.parametrize("mode", ["rated", "same_device"])
 def test_no_message_holds_a_tile_its_receiver_may_not_know(mode: str) -> None:
-    """200 matches (20 on one device; FC-53, FC-55): every message to both seats and a spectator, events and snapshots alike."""
+    """100 matches (20 on one device; FC-53, FC-55): every message to both seats and a spectator, events and snapshots alike."""
     rng = random.Random(20)
     audiences = (
         (Audience.DEVICE, Audience.SPECTATOR)
@@ -87,7 +87,7 @@ def test_no_message_holds_a_tile_its_receiver_may_not_know(mode: str) -> None:
         else (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR)
     )
     messages = 0
-    for number in range(200 if mode == "rated" else 20):
+    for number in range(100 if mode == "rated" else 20):
         # Every fifth match is a whole one; the others begin near their end, where all the same things happen.
         points = 5 * rng.randrange(1, 6)
         script = Script(balances=(points, 300 - points) if number % 2 else (300 - points, points))
