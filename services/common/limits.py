@@ -31,6 +31,8 @@ ADDRESS_CALLS_PER_SECOND: Final = 150.0
 ADDRESS_SECONDS: Final = 4.0
 """What an address may ask at once is what it may ask in so long: a household that comes back after an outage."""
 ADDRESS_RATE: Final = Rate(ADDRESS_CALLS_PER_SECOND, ADDRESS_CALLS_PER_SECOND * ADDRESS_SECONDS)
+OWN_RATE: Final = Rate(per_second=2.0, at_once=10.0)
+"""Of the commands of a player on a stream that stands, whatever others at that address ask for: as much as hands need."""
 CUSTOMER_SHARE: Final = 4
 """How many addresses' worth the networks of one IPv6 customer have together: a /48 is 65,536 addresses, as they count."""
 GUESTS_ADDRESS_RATE: Final = Rate(per_second=0.1, at_once=20.0)
@@ -139,6 +141,7 @@ class Limits:
         self.address_calls = Allowance(policy.address_calls, self.now)
         self.customer_calls = Allowance(policy.address_calls.times(CUSTOMER_SHARE), self.now)
         self.player_calls = Allowance(policy.player_calls, self.now)
+        self.own_commands = Allowance(OWN_RATE, self.now)
         self.address_guests = Allowance(policy.address_guests, self.now)
         self.customer_guests = Allowance(policy.address_guests.times(CUSTOMER_SHARE), self.now)
         self.guests = Allowance(policy.guests, self.now)
@@ -203,7 +206,13 @@ class Visit:
 
     def pay_at_once(self, cost: float) -> None:
         """For a command on a stream. Raises LimitError, which ends the stream without delay."""
-        self._pay(cost, held=False)
+        try:
+            self._pay(cost, held=False)
+        except LimitError as error:
+            # Behind one address there may be many, and the clock of whoever is not heard runs.
+            ours = error.limit is Limit.ADDRESS_CALLS and self._player is not None
+            if not ours or self._limits.own_commands.wait(str(self._player), cost):
+                raise
 
     def _pay(self, cost: float, *, held: bool) -> None:
         if self._unlimited:

@@ -25,7 +25,16 @@ from services.common.channels import Options
 from services.common.errors import ServiceError, limit_reached
 from services.common.guard import MESSAGE_BYTES_MAX, METADATA_BYTES_MAX, Guard
 from services.common.host import SERVER_OPTIONS
-from services.common.limits import CUSTOMER_SHARE, GUEST_METHOD, RESET_COST, Limit, Limits, Policy
+from services.common.limits import (
+    CUSTOMER_SHARE,
+    GUEST_METHOD,
+    OWN_RATE,
+    RESET_COST,
+    Limit,
+    LimitError,
+    Limits,
+    Policy,
+)
 from services.common.metrics import LimitMetrics, RpcMetrics
 from services.common.peers import read_networks
 from tests.seats import SECONDS_MAX, eventually
@@ -275,6 +284,21 @@ async def test_limits_that_a_service_has_of_its_own_are_counted_together() -> No
         found = await ask(made.channel, "/spectacularbid.match.v1.MatchService/Watch", "ann")
         assert (found.reason, found.retry_seconds) == ("LIMIT_REACHED", 1.0)
         assert made.refused(Limit.OTHER) == 1
+
+
+async def test_a_stream_that_stands_is_heard_whatever_others_at_its_address_ask_for() -> None:
+    """Behind one address there may be thousands: as many commands as hands need are a player's own."""
+    limits = Limits(replace(POLICY, address_calls=Rate(per_second=0.001, at_once=12.0)), lambda: 0.0)
+    stream = limits.visit(path(methods()[0]), "ipv4:198.51.100.7:4000", ())
+    stream.enter()
+    stream.known(Identity("ann", "ann", bot=False, roles=frozenset()), stream=True)
+    while not limits.address_calls.wait("198.51.100.7"):
+        pass
+    for _ in range(int(OWN_RATE.at_once)):
+        stream.pay_at_once(1.0)
+    with pytest.raises(LimitError) as error:
+        stream.pay_at_once(1.0)
+    assert error.value.limit is Limit.ADDRESS_CALLS
 
 
 async def test_guests_are_limited_for_each_address_and_in_all() -> None:
