@@ -84,6 +84,8 @@ def _key(member: Mapping[str, Any]) -> Key | None:
     """A key; None when it is for something else. Raises ValueError saying what is wrong with it."""
     if member.get("use", "sig") != "sig" or (member.get("kty"), member.get("crv")) not in _KINDS:
         return None
+    if member.get("alg") not in (None, *ALGORITHMS):
+        return None
     operations = member.get("key_ops", ["verify"])
     if not isinstance(operations, list) or "verify" not in operations:
         return None

@@ -30,7 +30,7 @@ from services.common.auth import PLAYER_ID, Identity, TokenVerifier
 from services.common.errors import ServiceError
 from services.common.names import NameFaultError, parse_name, skeleton
 from services.common.peers import FORWARDED, LOCAL, Peers, read_networks
-from services.common.settings import PREFIX, SettingsError, load
+from services.common.settings import PREFIX, CommonSettings, SettingsError, load
 from services.common.tracing import TraceContext
 from services.game.settings import GameSettings
 from services.matchmaking.settings import MatchmakingSettings
@@ -284,7 +284,9 @@ def _load(kind: Any) -> None:
     except SettingsError as fault:
         shown = "".join(traceback.format_exception(fault))
     else:
-        shown = repr(settings) + json.dumps(settings.redacted(), default=str)
+        shown = repr(settings)
+        if isinstance(settings, CommonSettings):
+            shown += json.dumps(settings.redacted(), default=str)
     assert SECRET not in shown, f"a secret is shown by {kind.__name__}: {shown[-300:]}"
 
 

@@ -149,6 +149,7 @@ def test_keys_for_something_else_are_left_out() -> None:
         {"kty": "new"},
         rsa(2048, alg="RS512", kid="r"),
         okp(9, alg="X25519", kid="x"),
+        {**GOOD, "kid": "n", "alg": "none"},
         {**GOOD, "kid": "s", "key_ops": ["sign"]},
     )
     assert read(GOOD, *others) == ["k"]
