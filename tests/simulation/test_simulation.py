@@ -33,7 +33,6 @@ FOUND_BY = {
     "reveal": 5,
     "credit": 16,
     "one_client": 17,
-    "credit": 16,
     "floor": 25,
     "fence": 26,
     "probe": 26,
