@@ -60,10 +60,6 @@ DAMAGES = {
         "insert into live_seat (player_id, match_id) select north, match_id from match where match_id = $1",
         "in a match that is not over",
     ),
-    "a script that makes no sense": (
-        "update match set script = '{}' where match_id = $1",
-        "the stored script makes no sense",
-    ),
     "an owner of a match that is over": (
         "update match_owner set released_at = null where match_id = $1",
         "has an owner until it is over",
@@ -183,6 +179,9 @@ async def test_a_backup_is_restored_checked_compacted_and_played_on(
     for name, (statement, fault) in DAMAGES.items():
         found = await damaged(connection, statement, won.match_id)
         assert any(fault in each for each in found), (name, found)
+    script = "update match set script = '{}' where match_id = $1"
+    found = await damaged(connection, script, waiting.match_id)
+    assert any(f"match {waiting.match_id}: the stored script makes no sense" in each for each in found)
     await connection.execute("update rating set rated_matches = rated_matches + 1")
     assert "the ladder differs" in await ops(fresh, "check", status=1)
     await connection.execute("update rating set rated_matches = rated_matches - 1")

@@ -55,15 +55,18 @@ async def test_fc_79_a_stop_under_load_loses_no_command_and_leads_every_stream_a
     requests = [
         table.request(play(NORTH, "6|6"), (await table.view(NORTH)).prompt.decision_id) for table in tables
     ]
+    game = own.processes["game"]
+    # Stopped, so that what is sent is in flight however slow or fast this machine is.
+    game.signal(signal.SIGSTOP)
     sending = [
         asyncio.create_task(answered(table, request))
         for table, request in zip(tables, requests, strict=True)
         for _ in range(COPIES)
     ]
-    await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-    assert not all(task.done() for task in sending), "some are in flight"
-    game = own.processes["game"]
+    _, waiting = await asyncio.wait(sending, timeout=0.3)
+    assert len(waiting) == len(sending)
     game.signal(signal.SIGTERM)
+    game.signal(signal.SIGCONT)
     told = await asyncio.gather(*sending)
 
     async def last(stream: Watching) -> bool:
