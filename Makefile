@@ -66,8 +66,8 @@ chaos: setup ## break real processes, links and PostgreSQL under running matches
 ops-demo: setup tools ## break four things under load: what status, alerts and ratings say, and that nobody lost on time wrongly
 	@$(BIN)/python -m tests.opsdemo $(OPS_DEMO_ARGS)
 
-long: setup ## outages of real minutes on real processes, at the limits of what is credited and held
-	$(BIN)/python -m pytest -m long -s tests/long
+long: setup ## outages of real minutes on real processes, and what else is too long for make test
+	$(BIN)/python -m pytest -m long -s tests
 
 kills: setup ## kill the leader of matchmaking under load, KILLS times (100); nobody may be lost or matched twice
 	@$(BIN)/python -m tests.bench.population --seekers --kills $(or $(KILLS),100)

@@ -64,6 +64,7 @@ def test_many_wins_are_no_certainty() -> None:
     assert high == 1.0
 
 
+@pytest.mark.long
 def test_the_command_tells_wins_interval_and_what_was_run() -> None:
     """No claim about strength: that is for `make arena`."""
     options = ["--matches", "6", "--seed", "9", "--deals", "16", "--jobs", "2"]

@@ -134,6 +134,7 @@ async def house_bot(services: Stack, name: str, thinker: Thinker) -> AsyncIterat
                 await running
 
 
+@pytest.mark.long
 async def test_house_bots_of_every_level_play_whoever_asks_several_at_once(services: Stack) -> None:
     """Each player one match, a bot any number; unrated, marked as bots, on the delay alone."""
     names = [*LEVELS, "strong"]

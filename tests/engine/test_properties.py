@@ -23,7 +23,7 @@ from tests.engine.tables import SALT, after, deal, dealt, started
 
 seeds = st.integers(0, 2**32).map(random.Random)
 modes = st.sampled_from(Mode)
-whole_matches = settings(max_examples=60, deadline=None)
+whole_matches = settings(max_examples=30, deadline=None)
 
 
 @whole_matches

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 seeds = st.integers(0, 2**32).map(random.Random)
-whole_matches = settings(max_examples=60, deadline=None)
+whole_matches = settings(max_examples=30, deadline=None)
 VIEWERS = (NORTH, SOUTH, None)
 
 

@@ -18,6 +18,7 @@ MATCHES = 4
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.long
 async def test_everything_holds_through_faults_of_every_kind(tmp_path: Path) -> None:
     """Processes killed and paused, links cut and half-open, PostgreSQL killed: one outcome a match, nothing acknowledged
     lost, nobody forfeits or is charged for our faults, no void, every match reproduced. Leases are shorter than by

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.population import kills, rush, town
 
 
+@pytest.mark.long
 async def test_of_200_seekers_nobody_is_lost_or_in_two_matches_while_some_cancel_and_the_leader_dies(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -167,7 +167,7 @@ def test_the_demonstration_plays_a_rated_match_and_leaves_nothing_behind(tmp_pat
     }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_stack_that_is_asked_to_stop_stops_everything(
     tmp_path: Path, kept: Path, number: signal.Signals
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_stop_in_the_middle_of_the_start_leaves_nothing_behind(tmp_path: Path)
         gone(members)
 
 
-@pytest.mark.parametrize("name", ["game", "house-bots", "postgres"])
+@pytest.mark.parametrize("name", ["game", pytest.param("house-bots", marks=pytest.mark.long), "postgres"])
 def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept: Path, name: str) -> None:
     """And the next stack on the same folder starts, whatever had died."""
     signs = {
@@ -238,6 +238,7 @@ def test_a_second_stack_on_the_same_folder_is_refused_and_harms_nobody(tmp_path:
         assert first.wait() == 0
 
 
+@pytest.mark.long
 def test_two_stacks_started_at_once_share_the_machine(tmp_path: Path) -> None:
     """Both look for the same ports in the same moment; whoever loses one takes another."""
     folders = [tmp_path / "one", tmp_path / "other"]
