@@ -86,7 +86,10 @@ class OpenDecision:
     def left(self, livetime: LiveTime) -> Left:
         """What is left now, on the safe side, and what was not charged."""
         gap_ns = max(0, livetime.gap_total_ns - self.opened.gap_total_ns)
-        return Left(max(0, self.deadline_ns - livetime.soon()), self.granted_ns + gap_ns)
+        # Live time that turns out not to have been listened to is taken back: never more is shown than a turn has.
+        whole_ns = self.opened.bank_ns + self.opened.delay_ns
+        remaining_ns = min(whole_ns, max(0, self.deadline_ns - livetime.soon()))
+        return Left(remaining_ns, self.granted_ns + gap_ns)
 
     def touched(
         self, gaps: Gaps, credited_ns: int, gap_total_ns: int, effect: IncidentEffect

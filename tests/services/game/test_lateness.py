@@ -32,6 +32,13 @@ def test_a_deadline_of_an_earlier_owner_is_not_compared_with_this_timeline(
     assert OpenDecision(opened).late_ns(proven, livetime) == late_ns
 
 
+def test_never_more_is_shown_than_a_turn_has() -> None:
+    """A start lies a little ahead when time before it turns out not to have been listened to."""
+    opened = Open(KEY, OpenCause.RESUME, NORTH, "turn", 1_000, 1_000, 1_000, 0, bank_ns=70, delay_ns=500)
+    assert OpenDecision(opened).left(LiveTime(read=lambda: 960)).remaining_ns == 570
+    assert OpenDecision(opened).left(LiveTime(read=lambda: 1_020)).remaining_ns == 550
+
+
 async def test_a_loss_on_time_says_how_late_it_was_stored(tmp_path: Path, database_url: str) -> None:
     """In the log of the match, and in the histogram."""
     async with stack(tmp_path, database_url) as made:
