@@ -56,17 +56,27 @@ async def test_fc_79_a_stop_under_load_loses_no_command_and_leads_every_stream_a
         table.request(play(NORTH, "6|6"), (await table.view(NORTH)).prompt.decision_id) for table in tables
     ]
     game = own.processes["game"]
-    # Stopped, so that what is sent is in flight however slow or fast this machine is.
-    game.signal(signal.SIGSTOP)
-    sending = [
-        asyncio.create_task(answered(table, request))
-        for table, request in zip(tables, requests, strict=True)
-        for _ in range(COPIES)
-    ]
-    _, waiting = await asyncio.wait(sending, timeout=0.3)
-    assert len(waiting) == len(sending)
-    game.signal(signal.SIGTERM)
-    game.signal(signal.SIGCONT)
+    # What is heard cannot be stored, so that it is in flight however slow or fast this machine is.
+    holder = await own.database()
+    async with holder.transaction():
+        await holder.execute("lock table match_log in exclusive mode")
+        sending = [
+            asyncio.create_task(answered(table, request))
+            for table, request in zip(tables, requests, strict=True)
+            for _ in range(COPIES)
+        ]
+
+        async def waits() -> bool:
+            return bool(
+                await own.pool.fetchval(
+                    "select exists (select from pg_locks where relation = 'match_log'::regclass and not granted)"
+                )
+            )
+
+        await eventually(waits)
+        assert not any(task.done() for task in sending)
+        game.signal(signal.SIGTERM)
+    await holder.close()
     told = await asyncio.gather(*sending)
 
     async def last(stream: Watching) -> bool:
