@@ -7,9 +7,7 @@ matchmaking and a PostgreSQL with fsync; bots answer as soon as they are asked. 
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -22,6 +20,7 @@ from services.storage.migrate import migrate
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc
 from tests.bench.stack import Tally, keep_playing, known_players
+from tests.bench.usage import family_seconds, postmaster_of, processor_seconds, resident_megabytes
 from tests.stack import Player, Stack, stack
 
 PLAYING = (20, 50)
@@ -33,42 +32,10 @@ STEP = 200
 SERVICES = ("game", "clock", "matchmaking")
 
 
-def processor_seconds(pid: int) -> float:
-    """Of a process until now."""
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_megabytes(pid: int) -> float:
-    """Memory of a process now."""
-    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
-def postmaster_of(folder: Path) -> int:
-    """The first process of the PostgreSQL somewhere in a folder."""
-    (file,) = folder.rglob("postmaster.pid")
-    return int(file.read_text("ascii").split()[0])
-
-
-def family(pid: int) -> list[int]:
-    """A process and its children, and theirs."""
-    found = [pid]
-    for parent in found:
-        with suppress(OSError):
-            for task in Path(f"/proc/{parent}/task").iterdir():
-                found += map(int, (task / "children").read_text("ascii").split())
-    return found
-
-
 def spent(made: Stack, postmaster: int) -> dict[str, float]:
     """Processor time of all processes until now."""
     seconds = {name: processor_seconds(made.processes[name].pid) for name in SERVICES}
-    seconds["postgres"] = 0.0
-    for pid in family(postmaster):
-        with suppress(OSError):
-            seconds["postgres"] += processor_seconds(pid)
-    return seconds
+    return {**seconds, "postgres": family_seconds(postmaster)}
 
 
 async def commands(made: Stack, postmaster: int, table: Table) -> None:

@@ -31,8 +31,8 @@ from services.common.limits import CONNECTION_CALLS, PLAYER_CALLS_PER_SECOND
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from tests.bench.attacks import GAME, Attack, attacks
-from tests.bench.costs import processor_seconds, resident_megabytes
 from tests.bench.noticed import Honest, Phase, faults, report
+from tests.bench.usage import processor_seconds, resident_megabytes
 from tests.drains import samples
 from tests.processes import Process, running
 from tests.stack import Player, Stack

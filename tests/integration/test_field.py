@@ -13,7 +13,7 @@ import pytest
 from client.errors import CallError, from_rpc
 from engine.seats import NORTH, SEATS
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from tests.bench.costs import resident_megabytes
+from tests.bench.usage import resident_megabytes
 from tests.drains import samples
 from tests.engine.tables import play
 from tests.growth import open_and_cancel, reset_links

@@ -14,7 +14,7 @@ import pytest
 
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
-from tests.bench.costs import resident_megabytes
+from tests.bench.usage import resident_megabytes
 from tests.growth import open_and_cancel
 from tests.integration.test_resume import gauge
 from tests.proxy import Proxy
