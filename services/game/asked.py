@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ _PRECEDENCE: Final = {refusal: number for number, refusal in enumerate(Refusal)}
 _UNTIMED: Final = (Start, Continue, Reveal, Resign)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """A command waiting for its answer."""
 
@@ -32,14 +32,26 @@ class Asked:
     decision_id: int
     heard: Stamp
     """Taken at its read: what the clock judges."""
-    answer: asyncio.Future[Answer]
+    answered: Callable[[Answer], None]
+    """Called once with the answer, at the moment it is known: so that it travels with the news of what it did."""
     course: Course
+    told: bool = False
+    """Whether it has its answer."""
+    settled: bool = False
+    """Whether its course is over, too."""
+
+    def tell(self, answer: Answer) -> None:
+        """Gives the answer, unless there is one. Before the news is announced: both travel together."""
+        if not self.told:
+            self.told = True
+            self.answered(answer)
 
     def settle(self, answer: Answer) -> None:
-        """Gives the answer, unless there is one."""
-        if not self.answer.done():
+        """Gives the answer, unless there is one, and ends the course with it."""
+        self.tell(answer)
+        if not self.settled:
+            self.settled = True
             self.course.end(answer)
-            self.answer.set_result(answer)
 
     @property
     def untimed(self) -> bool:

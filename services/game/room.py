@@ -353,6 +353,8 @@ class Room(Hearing):
             self._decision = None  # the next owner opens it
         else:
             self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
+        if asked is not None:
+            asked.tell(story.answers[story.asked_as(asked.command.seat, asked.request_id)])
         to_act = story.state.to_act
         self.listeners.announce(None if to_act is None else story.audience_at(to_act))
         if asked is not None:

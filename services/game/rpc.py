@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
+from functools import partial
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -22,7 +23,7 @@ from services.common.guard import Context
 from services.common.limits import DEAR_COST, visit
 from services.common.questions import Questions
 from services.game.asked import Asked, repeated
-from services.game.course import Course, Courses
+from services.game.course import Answer, Course, Courses
 from services.game.creation import create, wanted_from_pb
 from services.game.deals import counted
 from services.game.incarnation import Incarnation
@@ -87,11 +88,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         course = self._course(request, caller(), heard)
         with course.told():
             source = await self._find(request.match_id)
-            asked = self._asked(request, source, caller(), heard, course)
+            answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            asked = self._asked(request, source, caller(), heard, course, partial(_tell, answered))
             self._ask(source, asked)
             try:
                 async with asyncio.timeout(self._settings.answer_wait_seconds):
-                    answer = await asyncio.shield(asked.answer)
+                    answer = await answered
             except TimeoutError:
                 raise try_again("the answer takes long; send the same request_id again") from None
             if isinstance(answer, ServiceError):
@@ -115,6 +117,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         identity: Identity,
         heard: Stamp,
         course: Course,
+        answered: Callable[[Answer], None],
     ) -> Asked:
         """A command read. Raises ServiceError: MALFORMED, NOT_SEATED."""
         request_id = request_id_from_pb(request.request_id)
@@ -126,7 +129,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             payload=payload_hash(request, seat),
             decision_id=request.decision_id,
             heard=heard,
-            answer=asyncio.get_running_loop().create_future(),
+            answered=answered,
             course=course,
         )
 
@@ -199,18 +202,16 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
                 if conversation.full:
                     raise SlowReaderError("the answers of this stream are not read", 1.0)
                 visit().pay_at_once(1.0)
+                answered = conversation.expect(submit.request_id[:64])
                 try:
                     if request.WhichOneof("message") != "submit":
                         raise malformed("message: join comes once; after it only submit")
                     if submit.match_id and submit.match_id != _story(source).row.match_id:
                         raise malformed("match_id: this stream is about another match")
-                    asked = self._asked(submit, source, identity, heard, course)
-                    self._ask(source, asked)
+                    self._ask(source, self._asked(submit, source, identity, heard, course, answered))
                 except ServiceError as error:
                     course.end(error)
-                    conversation.answer(submit.request_id[:64], error)
-                else:
-                    conversation.expect(asked.request_id, asked.answer)
+                    answered(error)
 
     async def _follow(self, request: pb.WatchRequest) -> Follower:
         source = await self._find(request.match_id)
@@ -355,6 +356,12 @@ def record_of(story: Story, log: list[matches.LogRow]) -> str:
         "ended_at": log[-1].at.isoformat(),
     }
     return "".join(f"{line}\n" for line in record_lines(first_state(row), events, header))
+
+
+def _tell(call: asyncio.Future[Answer], answer: Answer) -> None:
+    # The call may have ended meanwhile.
+    if not call.done():
+        call.set_result(answer)
 
 
 def _acting_seat(request: pb.SubmitRequest, audience: Audience) -> Seat:

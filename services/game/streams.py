@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from services.common.errors import ServiceError, malformed
@@ -144,16 +144,16 @@ class Conversation:
         self._expected = 0
         self._error: BaseException | None = None
 
-    def expect(self, request_id: str, answer: asyncio.Future[Answer]) -> None:
-        """An answer that will come."""
+    def expect(self, request_id: str) -> Callable[[Answer], None]:
+        """An answer that will come: call what is returned with it, once."""
         self._expected += 1
 
-        def arrived(done: asyncio.Future[Answer]) -> None:
+        def arrived(answer: Answer) -> None:
             self._expected -= 1
-            if not done.cancelled():
-                self.answer(request_id, done.result())
+            self._answers.append(answer_to_pb(request_id, answer))
+            self._wake.set()
 
-        answer.add_done_callback(arrived)
+        return arrived
 
     @property
     def full(self) -> bool:
@@ -163,11 +163,6 @@ class Conversation:
     def deaf(self, error: BaseException) -> None:
         """Nothing more can be read: the stream ends with this, since silence would look like life."""
         self._error = error
-        self._wake.set()
-
-    def answer(self, request_id: str, answer: Answer) -> None:
-        """An answer that is there."""
-        self._answers.append(answer_to_pb(request_id, answer))
         self._wake.set()
 
     async def responses(self) -> AsyncGenerator[pb.PlayResponse, None]:

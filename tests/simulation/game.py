@@ -262,15 +262,16 @@ class GameProcess(ListeningProcess):
         source = connection.source
         if isinstance(source, Room):
             self.watch.take_place(source)
-        answer: asyncio.Future[Answer] = self.loop.create_future()
         course = self.courses.begin(
             stamp, match_id="", player_id="", request_id=heard.request_id, decision_id=0, kind=""
         )
+
+        def answered(answer: Answer) -> None:
+            # As on a stream, which is woken by it.
+            self.loop.call_soon(connection.answer, heard, answer)
+
         asked = Asked(
-            heard.command, heard.request_id, heard.payload, heard.decision_id, stamp, answer, course
-        )
-        answer.add_done_callback(
-            lambda done: None if done.cancelled() else connection.answer(heard, done.result())
+            heard.command, heard.request_id, heard.payload, heard.decision_id, stamp, answered, course
         )
         try:
             if isinstance(source, Room) and (source.held or not source.closed):
@@ -282,7 +283,7 @@ class GameProcess(ListeningProcess):
                 if story is not None:
                     known = story.answers.get(story.asked_as(heard.command.seat, heard.request_id))
                 if known is not None:
-                    answer.set_result(known)
+                    asked.settle(known)
         except ServiceError as error:
             connection.answer(heard, error)
 

@@ -51,10 +51,11 @@ class Process:
         course = courses.begin(
             heard, match_id=match_id, player_id="", request_id=request_id, decision_id=1, kind="start"
         )
-        asked = Asked(Start(seat), request_id, b"", 1, heard, loop.create_future(), course)
+        answered: asyncio.Future[Answer] = loop.create_future()
+        asked = Asked(Start(seat), request_id, b"", 1, heard, answered.set_result, course)
         (await self.room(match_id)).ask(asked)
         async with asyncio.timeout(30):
-            return await asked.answer
+            return await answered
 
     async def lose(self, match_id: str) -> None:
         """The database forgets the newest ruling of a match, and another server answers."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from prometheus_client import CollectorRegistry
 
 from engine.command import Draw
@@ -21,8 +19,7 @@ def asked(seat: Seat, number: int) -> Asked:
     heard = Stamp(0, 0, 0, 0)
     courses = Courses(CommandMetrics(CollectorRegistry()), NoTracer())
     course = courses.begin(heard, match_id="", player_id="", request_id="", decision_id=0, kind="draw")
-    answer = asyncio.get_running_loop().create_future()
-    return Asked(Draw(seat), f"r{number}", b"", 1, heard, answer, course)
+    return Asked(Draw(seat), f"r{number}", b"", 1, heard, lambda _answer: None, course)
 
 
 async def test_the_commands_of_one_seat_are_not_in_the_way_of_the_others() -> None:
