@@ -67,6 +67,14 @@ def usage_of(pids: Mapping[str, int]) -> Usage:
     return Usage({name: family_seconds(pid) for name, pid in pids.items()})
 
 
+def core_seconds() -> list[float]:
+    """Seconds that each core was not idle, until now, whoever used it."""
+    lines = Path("/proc/stat").read_text("ascii").splitlines()
+    cores = (line.split()[1:] for line in lines if line.startswith("cpu") and line[3].isdigit())
+    # user, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen
+    return [sum(int(core[at]) for at in (0, 1, 2, 5, 6, 7)) / _TICK for core in cores]
+
+
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
     """This thread, and every process and thread it starts in the block, on these cores only; theirs for good."""
