@@ -11,7 +11,7 @@ hand only while that seat's turn lasts. For the events there is `redact_for_devi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.event import (
     BidMade,
@@ -32,12 +32,12 @@ from engine.event import (
 from engine.legal import NOTHING, Legal, legal
 from engine.seats import BySeat
 from engine.state import Match, Mode
-from engine.tiles import tiles_of
+from engine.tiles import ENDS, tiles_of
 
 if TYPE_CHECKING:
     from engine.auction import StandingBid
     from engine.event import Event
-    from engine.layout import Placement
+    from engine.layout import Layout, Placement
     from engine.outcome import Outcome
     from engine.seats import Seat
     from engine.state import DecisionKind, Phase
@@ -54,8 +54,18 @@ class OpenEnd(NamedTuple):
     """What it adds to the count now (rule 3.5)."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+# One object for each end, with what it counts once and, as the second line of an opening double, not at all.
+_OPEN_ENDS: Final = {
+    (end, counts): OpenEnd(end, end.value, counts) for end in ENDS for counts in {0, end.counts}
+}
+
+
+def open_ends(layout: Layout) -> tuple[OpenEnd, ...]:
+    """The places where a tile may be joined, in the order in which the layout has them."""
+    return tuple([_OPEN_ENDS[each] for each in layout.open_ends])
+
+
+class View(NamedTuple):
     """Everything a client may draw. See `Match` for fields of the same name."""
 
     seat: Seat | None
@@ -80,7 +90,7 @@ class View:
     """The layout, in the order in which it was laid, with the join of each tile."""
     spinner: Tile | None
     ends: tuple[OpenEnd, ...]
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     last_transfer: PointsMoved | None
     jockey: Seat | None
     standing_bid: StandingBid | None
@@ -114,7 +124,7 @@ def view(state: Match, seat: Seat | None) -> View:
         boneyard_count=len(state.boneyard),
         placements=layout.placements,
         spinner=layout.spinner,
-        ends=tuple(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends),
+        ends=open_ends(layout),
         count=layout.total,
         last_transfer=state.last_transfer,
         jockey=state.jockey,

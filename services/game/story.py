@@ -176,7 +176,7 @@ class Story:
             return view(state, audience.seat)
         # Whoever holds the device acts for the seat on the move, and presses for either.
         seen = view(state, state.to_act or state.awaiting_reveal or Seat.NORTH)
-        return dataclasses.replace(seen, legal=legal(state))
+        return seen._replace(legal=legal(state))
 
     def prompt(self, audience: Audience, left: Left | None) -> table_pb2.Prompt:
         """The question on the table."""

@@ -87,9 +87,8 @@ def request_id_from_pb(text: str) -> str:
 
 def payload_hash(request: pb.SubmitRequest, seat: Seat) -> bytes:
     """What makes two requests the same apart from their id."""
-    digest = hashlib.sha256(f"{seat.value} {request.decision_id} ".encode())
-    digest.update(request.command.SerializeToString(deterministic=True))
-    return digest.digest()
+    named = f"{seat} {request.decision_id} ".encode()
+    return hashlib.sha256(named + request.command.SerializeToString(deterministic=True)).digest()
 
 
 def _contribution(given: bytes, field: str) -> bytes:
@@ -106,7 +105,16 @@ def command_from_pb(request: pb.SubmitRequest, seat: Seat) -> Command:
         raise malformed("command: no action is given")
     if action != "resign" and request.decision_id <= 0:
         raise malformed("decision_id: must name the question on the table")
-    match action:
+    match action:  # the most frequent ones first
+        case "play":
+            play = command.play
+            if not play.HasField("tile"):
+                raise malformed("command.play.tile: must be given")
+            tile = tile_from_pb(play.tile, "command.play.tile")
+            end = end_from_pb(play.end, "command.play.end") if play.HasField("end") else None
+            return commands.Play(seat, tile, end)
+        case "draw":
+            return commands.Draw(seat)
         case "start":
             return commands.Start(seat, _contribution(command.start.contribution, "command.start"))
         case "continue_round":
@@ -122,15 +130,6 @@ def command_from_pb(request: pb.SubmitRequest, seat: Seat) -> Command:
             return commands.Accept(seat)
         case "decline":
             return commands.Decline(seat)
-        case "play":
-            play = command.play
-            if not play.HasField("tile"):
-                raise malformed("command.play.tile: must be given")
-            tile = tile_from_pb(play.tile, "command.play.tile")
-            end = end_from_pb(play.end, "command.play.end") if play.HasField("end") else None
-            return commands.Play(seat, tile, end)
-        case "draw":
-            return commands.Draw(seat)
         case "pass_turn":
             return commands.Pass(seat)
         case "resign":

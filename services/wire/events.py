@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import assert_never
 
 from engine.event import (
@@ -20,7 +21,9 @@ from engine.event import (
     TurnTimed,
 )
 from engine.match import Match
-from engine.view import HandDealt, OpenEnd, SeatEvent
+from engine.seats import Seat
+from engine.tiles import End, Port, Tile
+from engine.view import HandDealt, SeatEvent, open_ends
 from services.wire import tables
 from services.wire.tables import MILLISECOND, SEAT
 from spectacularbid.match.v1 import event_pb2 as pb
@@ -30,7 +33,29 @@ from spectacularbid.match.v1 import table_pb2
 def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int = 0) -> pb.MatchEvent:
     """One redacted event with its number. Of the state after it, only public facts are read."""
     message = pb.MatchEvent(sequence=sequence)
-    match event:
+    match event:  # the most frequent ones first
+        case TilePlaced():
+            _placed(message.tile_placed, event, after)
+        case TurnTimed():
+            timed = message.turn_timed
+            timed.seat = SEAT[event.seat]
+            timed.turn = event.turn
+            timed.elapsed_ms = event.elapsed_ns // MILLISECOND
+            # Rounded against the display: the bank is rounded down, so what it paid is rounded up.
+            timed.charge_ms = -(-event.charge_ns // MILLISECOND)
+            timed.bank_ms = event.bank_after_ns // MILLISECOND
+            timed.credited_ms = credited_ns // MILLISECOND
+        case PointsMoved():
+            moved, balances = message.points_moved, after.balances
+            moved.transfer.CopyFrom(tables.transfer_to_pb(event))
+            moved.balances.north = balances.north
+            moved.balances.south = balances.south
+        case TileDrawn():
+            drawn = message.tile_drawn
+            drawn.seat = SEAT[event.seat]
+            drawn.boneyard = len(after.boneyard)
+            if event.tile is not None:
+                drawn.tile.CopyFrom(tables.tile_to_pb(event.tile))
         case Started():
             message.started.seat = SEAT[event.seat]
             message.started.contribution = event.contribution
@@ -61,16 +86,6 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
             message.opening_won.seat = SEAT[event.seat]
             message.opening_won.price = event.price
             message.opening_won.discount = event.discount
-        case PointsMoved():
-            message.points_moved.transfer.CopyFrom(tables.transfer_to_pb(event))
-            message.points_moved.balances.CopyFrom(tables.balances_to_pb(after.balances))
-        case TilePlaced():
-            _placed(message.tile_placed, event, after)
-        case TileDrawn():
-            message.tile_drawn.seat = SEAT[event.seat]
-            message.tile_drawn.boneyard = len(after.boneyard)
-            if event.tile is not None:
-                message.tile_drawn.tile.CopyFrom(tables.tile_to_pb(event.tile))
         case TurnPassed():
             message.turn_passed.seat = SEAT[event.seat]
         case RoundWentOut():
@@ -80,15 +95,6 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
             message.round_blocked.hand_totals.CopyFrom(
                 table_pb2.HandTotals(north=event.hand_totals.north, south=event.hand_totals.south)
             )
-        case TurnTimed():
-            timed = message.turn_timed
-            timed.seat = SEAT[event.seat]
-            timed.turn = event.turn
-            timed.elapsed_ms = event.elapsed_ns // MILLISECOND
-            # Rounded against the display: the bank is rounded down, so what it paid is rounded up.
-            timed.charge_ms = -(-event.charge_ns // MILLISECOND)
-            timed.bank_ms = event.bank_after_ns // MILLISECOND
-            timed.credited_ms = credited_ns // MILLISECOND
         case MatchEnded():
             message.match_ended.outcome.CopyFrom(tables.outcome_to_pb(event.outcome))
         case _:
@@ -97,12 +103,26 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
 
 
 def _placed(message: pb.TilePlaced, event: TilePlaced, after: Match) -> None:
-    message.seat = SEAT[event.seat]
-    message.placement.CopyFrom(tables.placement_to_pb(event.tile, event.end, event.joined))
-    message.count = event.count
-    layout = after.layout
-    message.ends.extend(
-        tables.open_ends_to_pb(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends)
-    )
-    if layout.spinner is not None:
-        message.spinner.CopyFrom(tables.tile_to_pb(layout.spinner))
+    seat, tile, end, joined, count = event
+    pieces = [_placement(seat, tile, end, joined)]
+    pieces += [_open_end(*each) for each in open_ends(after.layout)]
+    message.MergeFromString(b"".join(pieces))
+    message.count = count
+    if after.layout.spinner is not None:
+        message.spinner.CopyFrom(tables.tile_to_pb(after.layout.spinner))
+
+
+# See `services.wire.tables` for why these are encoded, and encoded once.
+
+
+@cache
+def _placement(seat: Seat, tile: Tile, end: End | None, joined: Port | None) -> bytes:
+    """Who placed which tile where, as a piece of a TilePlaced."""
+    placement = tables.placement_to_pb(tile, end, joined)
+    return pb.TilePlaced(seat=SEAT[seat], placement=placement).SerializeToString()
+
+
+@cache
+def _open_end(end: End, value: int, counts: int) -> bytes:
+    """An open end as a piece of a TilePlaced."""
+    return pb.TilePlaced(ends=[tables.open_end_to_pb(end, value, counts)]).SerializeToString()

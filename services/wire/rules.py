@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from engine.layout import Layout
 from engine.rules.book import LANGUAGES, Block, Chapter, Drawing, Example, Remark, Rule, Rulebook, matching
 from engine.rules.figures import FIGURES
-from engine.view import OpenEnd
+from engine.view import open_ends
 from services.common.errors import malformed
-from services.wire.tables import open_ends_to_pb, placement_to_pb, tile_to_pb
-from spectacularbid.match.v1 import table_pb2
+from services.wire.tables import layout_to_pb
 from spectacularbid.rules.v1 import rules_service_pb2 as pb
 
 
@@ -58,7 +56,12 @@ def _block_to_pb(block: Block) -> pb.Block:
                     name=name,
                     caption=caption,
                     drawing=art,
-                    layout=_layout_to_pb(figure.layout),
+                    layout=layout_to_pb(
+                        figure.layout.placements,
+                        open_ends(figure.layout),
+                        figure.layout.spinner,
+                        figure.layout.total,
+                    ),
                     points=figure.points,
                 )
             )
@@ -66,12 +69,3 @@ def _block_to_pb(block: Block) -> pb.Block:
             return pb.Block(remark=pb.Remark(text=text))
         case _:
             assert_never(block)
-
-
-def _layout_to_pb(layout: Layout) -> table_pb2.Layout:
-    return table_pb2.Layout(
-        placements=[placement_to_pb(*placement) for placement in layout.placements],
-        spinner=None if layout.spinner is None else tile_to_pb(layout.spinner),
-        ends=open_ends_to_pb(OpenEnd(end, end.value, counts) for end, counts in layout.open_ends),
-        count=layout.total,
-    )

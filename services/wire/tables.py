@@ -1,15 +1,21 @@
-"""Tiles, ends, seats and whole views as messages of spectacularbid.match.v1."""
+"""Tiles, ends, seats and whole views as messages of spectacularbid.match.v1.
+
+What repeats is encoded once: an encoded message put behind another one is the encoding of both merged, so the plays of
+a legal list, the open ends and the placements are joined from pieces and parsed in one go. That takes a tenth of the
+time of building them message by message. There is one piece for each tile and end, hence a few hundred of each kind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from engine.event import PointsMoved, Reason
 from engine.layout import Placement
 from engine.match import Cause, DecisionKind, Legal, Outcome, Phase
 from engine.seats import BySeat, Seat
-from engine.tiles import DOUBLE_SIX, End, Port, Tile
+from engine.tiles import DOUBLE_SIX, ENDS, End, Port, Tile
 from engine.view import OpenEnd, View
 from services.common.errors import malformed
 from spectacularbid.match.v1 import table_pb2 as pb
@@ -40,8 +46,12 @@ CAUSE: Final[Mapping[Cause, pb.Cause.ValueType]] = {
 REASON: Final[Mapping[Reason, pb.TransferReason.ValueType]] = {
     reason: pb.TransferReason.Value(f"TRANSFER_REASON_{reason.name}") for reason in Reason
 }
+_AWAITING_START: Final = Phase.AWAITING_START
+_OVER: Final = Phase.OVER
 # Messages are copied when they are put into others, so one of each tile is enough.
 _TILES: Final[Mapping[Tile, pb.Tile]] = {tile: pb.Tile(low=tile.low, high=tile.high) for tile in DOUBLE_SIX}
+_TILE_FROM: Final = {(tile.low, tile.high): tile for tile in DOUBLE_SIX}
+_END_FROM: Final = {(end.tile, int(PORT[end.port])): end for end in ENDS}
 
 
 def tile_to_pb(tile: Tile) -> pb.Tile:
@@ -58,9 +68,10 @@ def tile_from_pb(message: pb.Tile, field: str) -> Tile:
     """A tile. Raises ServiceError naming `field`: both halves must be given, 0 to 6, the smaller first."""
     if not message.HasField("low") or not message.HasField("high"):
         raise malformed(f"{field}: both low and high must be given")
-    if not 0 <= message.low <= message.high <= 6:
+    tile = _TILE_FROM.get((message.low, message.high))
+    if tile is None:
         raise malformed(f"{field}: [{message.low}|{message.high}] is not a tile: 0 <= low <= high <= 6")
-    return Tile.of(message.low, message.high)
+    return tile
 
 
 def end_to_pb(end: End) -> pb.End:
@@ -70,14 +81,13 @@ def end_to_pb(end: End) -> pb.End:
 
 def end_from_pb(message: pb.End, field: str) -> End:
     """An end. Raises ServiceError naming `field`."""
-    tile = tile_from_pb(message.tile, f"{field}.tile")
-    port = _PORT_FROM.get(message.port)
-    if port is None:
-        raise malformed(f"{field}.port: must be one of the ports")
-    try:
-        return End.of(tile, port)
-    except ValueError:
-        raise malformed(f"{field}: {tile!r} has no port {port}") from None
+    tile, port = tile_from_pb(message.tile, f"{field}.tile"), message.port
+    end = _END_FROM.get((tile, port))
+    if end is None:
+        if _PORT_FROM.get(port) is None:
+            raise malformed(f"{field}.port: must be one of the ports")
+        raise malformed(f"{field}: {tile!r} has no port {_PORT_FROM[port]}")
+    return end
 
 
 def seat_from_pb(number: int, field: str) -> Seat | None:
@@ -87,13 +97,15 @@ def seat_from_pb(number: int, field: str) -> Seat | None:
     return _SEAT_FROM[pb.Seat.ValueType(number)]
 
 
-def open_ends_to_pb(ends: Iterable[OpenEnd]) -> list[pb.OpenEnd]:
-    """Open ends with what they count."""
-    return [pb.OpenEnd(end=end_to_pb(end), value=value, counts=counts) for end, value, counts in ends]
+@cache
+def open_end_to_pb(end: End, value: int, counts: int) -> pb.OpenEnd:
+    """An open end with what it counts; not to be changed."""
+    return pb.OpenEnd(end=end_to_pb(end), value=value, counts=counts)
 
 
+@cache
 def placement_to_pb(tile: Tile, end: End | None, joined: Port | None) -> pb.Placement:
-    """One tile of the layout."""
+    """One tile of the layout; not to be changed."""
     return pb.Placement(tile=_TILES[tile], end=None if end is None else end_to_pb(end), joined=PORT[joined])
 
 
@@ -119,12 +131,31 @@ def outcome_to_pb(outcome: Outcome) -> pb.Outcome:
 
 def legal_to_pb(legal: Legal, *, resign: bool) -> pb.Legal:
     """What the receiving seat may do."""
+    message = pb.Legal()
+    _write_legal(message, legal, resign=resign)
+    return message
+
+
+def _write_legal(message: pb.Legal, legal: Legal, *, resign: bool) -> None:
+    pieces = [_play(tile, end) for tile, end in legal.play]
+    pieces.append(_beside_plays(legal[1:]))
+    message.MergeFromString(b"".join(pieces))
+    message.resign = resign
+
+
+@cache
+def _play(tile: Tile, end: End | None) -> bytes:
+    """A play as a piece of a Legal."""
+    play = pb.LegalPlay(tile=_TILES[tile], end=None if end is None else end_to_pb(end))
+    return pb.Legal(plays=[play]).SerializeToString()
+
+
+@cache
+def _beside_plays(rest: tuple[Any, ...]) -> bytes:
+    """The fields of a `Legal` that stand behind its plays as a piece; mostly one of a few."""
+    legal = Legal((), *rest)
     bid = legal.bid
     return pb.Legal(
-        plays=[
-            pb.LegalPlay(tile=_TILES[tile], end=None if end is None else end_to_pb(end))
-            for tile, end in legal.play
-        ],
         draw=legal.draw,
         pass_turn=legal.pass_,
         accept=legal.accept,
@@ -133,8 +164,7 @@ def legal_to_pb(legal: Legal, *, resign: bool) -> pb.Legal:
         start=bool(legal.start),
         continue_round=bool(legal.continue_),
         reveal=legal.reveal is not None,
-        resign=resign,
-    )
+    ).SerializeToString()
 
 
 class Left(NamedTuple):
@@ -149,43 +179,63 @@ def clock_to_pb(view: View, left: Left | None) -> pb.Clock:
 
     Everything is rounded down: a client may show less than there is, never more.
     """
-    clock = pb.Clock(
-        running=SEAT[view.to_act],
-        north_bank_ms=view.banks.north // MILLISECOND,
-        south_bank_ms=view.banks.south // MILLISECOND,
+    seat, banks = view.to_act, view.banks
+    if seat is None or left is None:
+        remaining = delay_left = credited = 0
+    else:
+        remaining, credited = max(0, left.remaining_ns), left.credited_ns
+        delay_left = max(0, remaining - banks[seat])
+    return pb.Clock(
+        running=SEAT[seat],
+        delay_left_ms=delay_left // MILLISECOND,
+        north_bank_ms=banks.north // MILLISECOND,
+        south_bank_ms=banks.south // MILLISECOND,
+        remaining_ms=remaining // MILLISECOND,
+        credited_ms=credited // MILLISECOND,
     )
-    if view.to_act is not None and left is not None:
-        remaining = max(0, left.remaining_ns)
-        clock.credited_ms = left.credited_ns // MILLISECOND
-        clock.remaining_ms = remaining // MILLISECOND
-        clock.delay_left_ms = max(0, remaining - view.banks[view.to_act]) // MILLISECOND
-    return clock
 
 
 def prompt_to_pb(view: View, sequence: int, left: Left | None) -> pb.Prompt:
     """The question on the table as one receiver sees it."""
-    playing = view.phase not in (Phase.AWAITING_START, Phase.OVER)
-    return pb.Prompt(
+    phase = view.phase
+    resign = view.seat is not None and phase is not _AWAITING_START and phase is not _OVER
+    message = pb.Prompt(
         decision_id=view.decision_id,
         turn=view.turn,
         to_act=SEAT[view.to_act],
         kind=KIND[view.kind],
-        legal=legal_to_pb(view.legal, resign=playing and view.seat is not None),
         clock=clock_to_pb(view, left),
-        phase=PHASE[view.phase],
+        phase=PHASE[phase],
         sequence=sequence,
         awaiting_reveal=SEAT[view.awaiting_reveal],
     )
+    _write_legal(message.legal, view.legal, resign=resign)
+    return message
 
 
-def layout_to_pb(placements: Iterable[Placement], view: View) -> pb.Layout:
-    """The layout."""
-    return pb.Layout(
-        placements=[placement_to_pb(tile, end, joined) for tile, end, joined in placements],
-        spinner=None if view.spinner is None else _TILES[view.spinner],
-        ends=open_ends_to_pb(view.ends),
-        count=view.count,
-    )
+def layout_to_pb(
+    placements: Iterable[Placement], ends: Iterable[OpenEnd], spinner: Tile | None, count: int
+) -> pb.Layout:
+    """The layout, with its open ends and what they count."""
+    pieces = [_placement(*each) for each in placements]
+    pieces += [_open_end(*each) for each in ends]
+    layout = pb.Layout.FromString(b"".join(pieces))
+    layout.count = count
+    if spinner is not None:
+        layout.spinner.CopyFrom(_TILES[spinner])
+    return layout
+
+
+@cache
+def _placement(tile: Tile, end: End | None, joined: Port | None) -> bytes:
+    """A placement as a piece of a Layout."""
+    return pb.Layout(placements=[placement_to_pb(tile, end, joined)]).SerializeToString()
+
+
+@cache
+def _open_end(end: End, value: int, counts: int) -> bytes:
+    """An open end as a piece of a Layout."""
+    return pb.Layout(ends=[open_end_to_pb(end, value, counts)]).SerializeToString()
 
 
 def table_to_pb(view: View, sequence: int, left: Left | None) -> pb.Table:
@@ -200,7 +250,7 @@ def table_to_pb(view: View, sequence: int, left: Left | None) -> pb.Table:
         north_tiles=view.hand_counts.north,
         south_tiles=view.hand_counts.south,
         boneyard=view.boneyard_count,
-        layout=layout_to_pb(view.placements, view),
+        layout=layout_to_pb(view.placements, view.ends, view.spinner, view.count),
         last_transfer=None if view.last_transfer is None else transfer_to_pb(view.last_transfer),
         jockey=SEAT[view.jockey],
         bidder=SEAT[None if bid is None else bid.seat],
