@@ -20,6 +20,7 @@ from typing import Final
 
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
+from tests.bench import floor
 from tests.bench.generator import Figures, Generator, generator
 from tests.bench.report import Report
 from tests.bench.stack import known_players
@@ -30,9 +31,6 @@ MATCHES: Final = (1, 10, 100, 500, 2000)
 SHARES: Final = (0.25, 0.5, 0.75)
 SECONDS: Final = 10.0
 WARMUP_SECONDS: Final = 2.0
-STREAMS: Final = 20
-SERVICE_CORES: Final = {0}
-LOAD_CORES: Final = {1}
 SERVICES: Final = ("game", "clock", "matchmaking")
 STAGES: Final = ("queue", "verdict", "commit", "publish")
 _STAGE: Final = "spectacular_bid_command_stage_seconds"
@@ -64,6 +62,13 @@ class Phase:
         """Of each process, then all together."""
         each = [self.cost(name) for name in self.spent]
         return [*each, sum(each)]
+
+    @property
+    def sizes(self) -> floor.Sizes:
+        """Of messages, as the floor needs them: what a player is told of its move in one."""
+        sent, mover, other = (self.found["sizes"][kind] for kind in ("in", "mover", "other"))
+        told = mover["bytes"] * mover["a_move"] / sent["a_move"]
+        return floor.Sizes(round(sent["bytes"]), round(told), round(other["bytes"]))
 
 
 class Bench:
@@ -117,7 +122,7 @@ async def measure(
     """A stack of its own, its players, all paces."""
     async with AsyncExitStack() as exits:
         made = Stack(folder, url, exits)
-        with pinned(SERVICE_CORES):
+        with pinned(floor.SERVICE_CORES):
             await made.start(*reversed(SERVICES))
         await known_players(made, matches)
         names = [f"bench-{number}-{seat}" for number in range(matches) for seat in ("north", "south")]
@@ -127,7 +132,7 @@ async def measure(
             "players": [(name, made.token(name)) for name in names],
         }
         report.progress(f"{matches} matches: being made")
-        load = await exits.enter_async_context(generator("tests.bench.load", spec, LOAD_CORES))
+        load = await exits.enter_async_context(generator("tests.bench.load", spec, floor.LOAD_CORES))
         bench = Bench(made, postmaster_of(folder.parent))
         report.progress(f"{matches} matches: as fast as it goes")
         phases = [await bench.run(load, matches, None, options.seconds)]
@@ -140,18 +145,34 @@ async def measure(
     return phases
 
 
-async def measure_all(report: Report, options: argparse.Namespace) -> list[Phase]:
-    """Every number of matches, each on a fresh stack; one server of PostgreSQL."""
+async def measure_floor(report: Report, path: Phase, options: argparse.Namespace) -> list[floor.Found]:
+    """Every variant, with as many pairs and the sizes of messages that the path had."""
+    found = []
+    for variant in floor.VARIANTS:
+        report.progress(f"floor of {path.matches} matches: {variant.name}")
+        seconds = min(options.seconds, floor.SECONDS)
+        found.append(
+            await floor.measure(variant, path.matches, path.sizes, seconds=seconds, streams=options.streams)
+        )
+    return found
+
+
+async def measure_all(report: Report, options: argparse.Namespace) -> tuple[list[Phase], list[floor.Found]]:
+    """Every number of matches, each on a fresh stack, then its floor; one server of PostgreSQL."""
     phases: list[Phase] = []
+    floors: list[floor.Found] = []
     with tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as place, ExitStack() as stack:
-        with pinned(SERVICE_CORES):
+        with pinned(floor.SERVICE_CORES):
             server = stack.enter_context(EmbeddedPostgres(Path(place) / "postgres", durable=True))
             migrate(server.url)
         for matches in options.matches:
             folder = Path(place) / str(matches)
             folder.mkdir()
-            phases += await measure(report, folder, server.url, matches, options)
-    return phases
+            paces = await measure(report, folder, server.url, matches, options)
+            phases += paces
+            if matches in floor.MATCHES:
+                floors += await measure_floor(report, paces[0], options)
+    return phases, floors
 
 
 def tell(report: Report, phases: list[Phase], streams: int) -> None:
@@ -244,6 +265,27 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
             report.note(f"{phase.matches} matches: refused, for example: {phase.found['refusal']}")
 
 
+def compare(report: Report, phases: list[Phase], floors: list[floor.Found], streams: int) -> None:
+    """The path beside its floor."""
+    saturated = {phase.matches: phase for phase in phases if phase.pace is None}
+    floor.tell(report, floors, saturated[floors[-1].pairs].sizes, streams)
+    rows = []
+    for below in floors:
+        path = saturated[below.pairs]
+        costs = below.cost_us / path.costs[-1]
+        rows.append((path.matches, below.variant.name, path.found["rate"] / below.rate, costs))
+        if below.variant in (floor.TOGETHER, floor.BOTH_TOLD):
+            name = f"path: processor time of the floor ({below.variant.name}) over that of a move, {path.matches} matches"
+            report.ratio(name, costs, better="higher")
+    columns = (
+        "matches",
+        "floor",
+        "moves/s over messages/s",
+        "processor time of a message over that of a move",
+    )
+    report.table("The path over its floor", columns, rows)
+
+
 def _sizes(phase: Phase) -> list[float]:
     sizes = phase.found["sizes"]
     return [sizes[kind][what] for kind in ("in", "mover", "other") for what in ("a_move", "bytes")]
@@ -257,11 +299,14 @@ def main() -> None:
         "--shares", type=float, nargs="*", default=list(SHARES), help="of saturation, open loop"
     )
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--streams", type=int, default=STREAMS, help="on one connection")
+    parser.add_argument("--streams", type=int, default=floor.STREAMS, help="on one connection")
     options = parser.parse_args()
-    os.sched_setaffinity(0, LOAD_CORES)
+    os.sched_setaffinity(0, floor.LOAD_CORES)
     report = Report("path")
-    tell(report, asyncio.run(measure_all(report, options)), options.streams)
+    phases, floors = asyncio.run(measure_all(report, options))
+    tell(report, phases, options.streams)
+    if floors:
+        compare(report, phases, floors, options.streams)
     report.finish()
 
 
