@@ -11,6 +11,7 @@ import prometheus_client
 from google.protobuf.descriptor_pool import Default
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from services.common.counting import Counts, Spreads
 from services.common.limits import Limit
 from services.storage.pool import MeteredPool
 
@@ -58,21 +59,19 @@ class RpcMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         standard, ours = ["grpc_type", "grpc_service", "grpc_method"], ["grpc_service", "grpc_method"]
-        self.started = Counter("grpc_server_started_total", "Calls started.", standard, registry=registry)
-        self.handled = Counter(
-            "grpc_server_handled_total", "Calls completed.", [*standard, "grpc_code"], registry=registry
+        self.started = Counts("grpc_server_started_total", "Calls started.", standard, registry)
+        self.handled = Counts(
+            "grpc_server_handled_total", "Calls completed.", [*standard, "grpc_code"], registry
         )
-        self.seconds = Histogram(
+        self.seconds = Spreads(
             "grpc_server_handling_seconds",
             "Duration of calls; of a stream, from its beginning to its end.",
             standard,
-            buckets=DURATION_BUCKETS,
-            registry=registry,
+            DURATION_BUCKETS,
+            registry,
         )
-        self.received = Counter(
-            "grpc_server_msg_received_total", "Messages received.", standard, registry=registry
-        )
-        self.sent = Counter("grpc_server_msg_sent_total", "Messages sent.", standard, registry=registry)
+        self.received = Counts("grpc_server_msg_received_total", "Messages received.", standard, registry)
+        self.sent = Counts("grpc_server_msg_sent_total", "Messages sent.", standard, registry)
         self.streams = Gauge("spectacular_bid_streams", "Streams open now.", ours, registry=registry)
         self.slow = Counter(
             "spectacular_bid_slow_consumers_total",

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from engine.match import Phase
 from engine.outcome import Cause
 from engine.refusal import Refusal
+from services.common.counting import Counts, Spreads
 from services.storage.incidents import Kind
 from services.wire.clock_messages import VoidReason
 
@@ -154,21 +155,22 @@ class CommandMetrics:
     """What players meet who send commands."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        results = Counter(
-            "spectacular_bid_commands_total", "Commands by how they ended.", ["result"], registry=registry
+        results = Counts(
+            "spectacular_bid_commands_total", "Commands by how they ended.", ["result"], registry
         )
-        self.seconds = Histogram(
+        self.seconds = Spreads(
             "spectacular_bid_command_seconds",
             "From the stamp of a command that was applied until everybody was told.",
-            buckets=COMMAND_BUCKETS,
-            registry=registry,
-        )
-        stages = Histogram(
+            (),
+            COMMAND_BUCKETS,
+            registry,
+        ).labels()
+        stages = Spreads(
             "spectacular_bid_command_stage_seconds",
             "The same by what it waited for.",
             ["stage"],
-            buckets=COMMAND_BUCKETS,
-            registry=registry,
+            COMMAND_BUCKETS,
+            registry,
         )
         # Looked up once: every command is counted in five of them.
         self.results = {result: results.labels(result.value) for result in Result}
@@ -257,12 +259,13 @@ class LinkMetrics:
         self.sessions = Counter(
             f"{prefix}_clock_sessions_total", "Sessions a clock has accepted.", registry=registry
         )
-        self.verdict_seconds = Histogram(
+        self.verdict_seconds = Spreads(
             f"{prefix}_verdict_seconds",
             "Live time from reading a command to its verdict.",
-            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
-            registry=registry,
-        )
+            (),
+            (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
+            registry,
+        ).labels()
         self.stretches = Histogram(
             f"{prefix}_busy_stretch_seconds",
             "Stretches over 10 ms without an idle instant of the loop; over 50 ms they are credited.",
