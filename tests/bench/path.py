@@ -275,7 +275,7 @@ def compare(report: Report, phases: list[Phase], floors: list[floor.Found], stre
         costs = below.cost_us / path.costs[-1]
         rows.append((path.matches, below.variant.name, path.found["rate"] / below.rate, costs))
         if below.variant in (floor.TOGETHER, floor.BOTH_TOLD):
-            name = f"path: processor time of the floor ({below.variant.name}) over that of a move, {path.matches} matches"
+            name = f"processor time of the floor ({below.variant.name}) over that of a move, {path.matches} matches"
             report.ratio(name, costs, better="higher")
     columns = (
         "matches",
