@@ -50,6 +50,12 @@ TRANSIENT: Final = (
 """Trouble that passes: the connection, the load or the role of the server was at fault, not the statement."""
 
 
+async def _as_it_is(_connection: object) -> None:
+    """What is done to a connection that goes back to the pool: nothing, after asyncpg has ended a transaction that was
+    left open. By default it asks the server each time to forget locks, settings and listeners of the session, a trip
+    that costs more than most of our statements; whoever needs such things here takes them back by themselves."""
+
+
 class MeteredPool(_Pool):
     """A pool that tells how long its connections were waited for."""
 
@@ -79,8 +85,8 @@ async def open_pool(
 ) -> MeteredPool:
     """A pool on the database, trying for `wait_seconds` while it cannot be reached.
 
-    `name` is what the database shows as application_name, and the role whose limits of time hold; `on_connect` is called with each new connection before its
-    first use. Raises DatabaseUnavailableError.
+    `name` is what the database shows as application_name, and the role whose limits of time hold; `on_connect` is called
+    with each new connection before its first use. Raises DatabaseUnavailableError.
     """
     give_up = time.monotonic() + wait_seconds
     while True:
@@ -93,6 +99,7 @@ async def open_pool(
                 max_inactive_connection_lifetime=IDLE_SECONDS_MAX,
                 loop=None,
                 init=on_connect,  # type: ignore[arg-type]
+                reset=_as_it_is,
                 connection_class=asyncpg.Connection,
                 record_class=asyncpg.Record,
                 timeout=connect_seconds,
