@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 import grpc
 import uvloop
 
-from tests.bench.generator import Counter, Figures, serve
+from tests.bench.generator import Figures, Tally, serve
 from tests.bench.http2 import Call, connect
 
 FRONT: Final = "/bench.Echo/Front"
@@ -183,7 +183,7 @@ class Echoes:
 
     def __init__(self, spec: Figures) -> None:
         self._spec = spec
-        self._counter = Counter()
+        self._counter = Tally()
         self._counting = False
         self._pairs: list[Echo] = []
         self.message = bytes(spec["in"])

@@ -56,7 +56,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 @dataclass
-class Counter:
+class Tally:
     """What any load counts: moves and how long they took."""
 
     latencies: list[float] = field(default_factory=list)

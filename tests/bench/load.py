@@ -13,13 +13,13 @@ import json
 import random
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
-from tests.bench.generator import Counter, Figures, serve
+from tests.bench.generator import Figures, Tally, serve
 from tests.bench.http2 import Call, Connection, connect
 
 CREATE: Final = "/spectacularbid.match.v1.MatchService/CreateMatch"
@@ -91,12 +91,15 @@ class Player:
     """The last event."""
     answered: int = 0
     """The last question."""
+    over: bool = False
+    """Whether the end of the match was told."""
     awaited: deque[tuple[int, float]] = field(default_factory=deque)
     """Moves of the other player under way: the event they come after, and when they were due."""
 
     def join(self, match_id: str) -> None:
         """Takes the seat in a match."""
         self.seen = self.answered = 0
+        self.over = False
         self.awaited.clear()
         self.call = self.connection.call(PLAY, self.metadata, self._heard, self._ended)
         join = pb.PlayRequest(join=pb.WatchRequest(match_id=match_id))
@@ -128,7 +131,12 @@ class Player:
                 load.refused.append(f"{answer.refused.reason_word} {answer.refused.message}")
         prompt = news.prompt
         if news.events:
-            self._follow(news.events[-1].sequence)
+            last = news.events[-1]
+            self._follow(last.sequence)
+            if last.HasField("match_ended"):
+                self.over = True
+                if self is self.match.seats[0]:
+                    load.causes[table_pb2.Cause.Name(last.match_ended.outcome.cause)] += 1
         elif news.HasField("snapshot"):
             self._follow(news.snapshot.sequence)
             prompt = news.snapshot.table.prompt
@@ -151,6 +159,8 @@ class Player:
     def _ended(self) -> None:
         self.call = None
         self.match.load.alive(self.connection)
+        if not self.over:
+            raise RuntimeError("a stream ended before its match")
         if self.other.call is None:
             self.match.over()
 
@@ -206,7 +216,7 @@ class Matches:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._spec = spec
         self._players: list[Player] = []
-        self._counter = Counter()
+        self._counter = Tally()
         self._counting = False
         self._moves = 0
         self._pace: float | None = 0.0
@@ -219,6 +229,8 @@ class Matches:
         self._waited = 0
         self.wanting: deque[Match] = deque()
         self.created = 0
+        self.causes: Counter[str] = Counter()
+        """Why matches ended."""
         self.requests = 0
         self.refused: list[str] = []
         self.said, self.to_mover, self.to_other = Mean(), Mean(), Mean()
@@ -227,14 +239,17 @@ class Matches:
 
     async def set_up(self) -> None:
         """Connects, makes every match, and has everybody seated."""
-        players, streams = self._spec["players"], self._spec["streams"]
-        count = -(-len(players) // streams)
-        connections = [await connect(self._spec["address"]) for _ in range(count)]
-        for number in range(0, len(players), 2):
+        players, addresses = self._spec["players"], self._spec["addresses"]
+        count = connections_of(self._spec)
+        places = [[await connect(address) for _ in range(count)] for address in addresses]
+        for number in range(len(players) // 2):
             match = Match(self)
+            place = places[number % len(places)]
             north, south = (
-                Player(match, player_id, (("authorization", f"Bearer {token}"),), connections[at % count])
-                for at, (player_id, token) in enumerate(players[number : number + 2], number)
+                Player(match, player_id, (("authorization", f"Bearer {token}"),), place[at % count])
+                for at, (player_id, token) in enumerate(
+                    players[2 * number : 2 * number + 2], number // len(places)
+                )
             )
             north.other, south.other = south, north
             match.seats = north, south
@@ -317,6 +332,7 @@ class Matches:
         """From now on."""
         self.created = self._moves = self._waited = 0
         self._late.clear()
+        self.causes.clear()
         self.refused.clear()
         self.said, self.to_mover, self.to_other = Mean(), Mean(), Mean()
         self._counting = True
@@ -344,6 +360,7 @@ class Matches:
         return {
             **self._counter.figures(moves),
             "created": self.created,
+            "causes": self.causes,
             "refused": len(self.refused),
             "refusal": self.refused[0] if self.refused else "",
             "waited": self._waited / max(len(self._late), 1),
@@ -358,7 +375,14 @@ class Matches:
         return [due for due in (*self._dues, *under_way) if self._counted(due)]
 
 
+def connections_of(spec: dict[str, Any]) -> int:
+    """How many there are to each game process."""
+    players, streams, places = len(spec["players"]), int(spec["streams"]), len(spec["addresses"])
+    return -(-players // (streams * places))
+
+
 if __name__ == "__main__":
-    # The specification: address, streams (on a connection), players (id and token; each two play each other).
+    # The specification: addresses of the game processes, streams (on a connection), players (id and token; each two
+    # play each other).
     wanted = json.loads(sys.stdin.readline())
-    serve(Matches(wanted), -(-len(wanted["players"]) // wanted["streams"]))
+    serve(Matches(wanted), connections_of(wanted) * len(wanted["addresses"]))
