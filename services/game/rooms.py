@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import grpc
@@ -16,6 +16,7 @@ from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
 from services.game import limits, shuffle
 from services.game.continuity import Continuity
+from services.game.created import Created
 from services.game.metrics import HELD
 from services.game.resumption import Resumed
 from services.game.room import Room
@@ -30,9 +31,6 @@ from services.storage.seeds import seed_of
 
 FINISHED_MAX: Final = 256
 """Finished matches kept in memory for late readers."""
-CREATED_PLAYER_SHARE: Final = 10
-CREATED_PLAYER_MIN: Final = 4
-"""Of the created matches that there is room for, one in so many may be one player's, and so many in any case."""
 OPENED_AT_ONCE: Final = 16
 SUCCESSOR_SECONDS: Final = 0.05
 """How often a leaving process looks who has taken up its matches."""
@@ -61,9 +59,7 @@ class Rooms:
         self._tasks = tasks
         self._linger_seconds = linger_seconds
         self._capacity = capacity
-        self._created_max = created_max
-        self._created_player_max = max(CREATED_PLAYER_MIN, created_max // CREATED_PLAYER_SHARE)
-        self._creating = 0
+        self._created = Created(created_max)
         self._rooms: dict[str, Room] = {}
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Room | None]] = {}
@@ -90,23 +86,9 @@ class Rooms:
         """Whether matches may begin here."""
         return self._fences_known and self.in_service and not self.ending and not self.draining
 
-    @contextmanager
-    def creating(self, player_id: str) -> Iterator[bool]:
-        """A match is made for a player who asks for it; whether there is room for it.
-
-        Those that are over count for as long as they stay: else nothing would keep anybody from making any number.
-        """
-        made = [room.story.row.created_by for room in self._rooms.values() if room.story.row.asked_for]
-        room = (
-            len(made) + self._creating < self._created_max
-            and made.count(player_id) < self._created_player_max
-            and len(self) + self._creating < self._capacity
-        )
-        self._creating += 1
-        try:
-            yield room
-        finally:
-            self._creating -= 1
+    def creating(self, player_id: str) -> AbstractContextManager[bool]:
+        """A match is made for a player who asks for it; whether there is room for it."""
+        return self._created.making(player_id, self._capacity - len(self))
 
     def live(self) -> list[Room]:
         """The rooms that are played in now."""
@@ -229,6 +211,8 @@ class Rooms:
             self._shell.metrics.handoff_pause.observe(asyncio.get_running_loop().time() - resumed.left_at)
         task = self._tasks.create_task(self._play(room), name=f"room {match_id}")
         self._room_tasks[match_id] = task
+        if row.asked_for:
+            self._created.count(row.created_by, task)
         return room
 
     async def _play(self, room: Room) -> None:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from services.common.errors import ServiceError
 from services.game.clock_client import ClockLink
+from services.game.created import PLAYER_MIN
 from services.game.custody import Custody
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
@@ -19,7 +20,7 @@ from services.game.livetime import LiveTime
 from services.game.metrics import GameMetrics
 from services.game.ownership import Lease
 from services.game.room import Room
-from services.game.rooms import CREATED_PLAYER_MIN, Rooms
+from services.game.rooms import Rooms
 from services.game.shell import Shell
 from services.storage import ownership
 from services.storage.journal import Journal
@@ -153,10 +154,10 @@ async def test_one_player_does_not_take_all_the_room_for_created_matches(databas
         asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
         asyncio.TaskGroup() as tasks,
     ):
-        await orphans(pool, CREATED_PLAYER_MIN)
+        await orphans(pool, PLAYER_MIN)
         await pool.execute("update match set created_by = 'ada'")
-        rooms = Rooms(pool, shell(pool, "new"), tasks, 0, created_max=2 * CREATED_PLAYER_MIN)
-        assert await rooms.take_up_orphans() == CREATED_PLAYER_MIN
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0, created_max=2 * PLAYER_MIN)
+        assert await rooms.take_up_orphans() == PLAYER_MIN
         with rooms.creating("ada") as more, rooms.creating("bob") as first:
             assert (more, first) == (False, True)
         await rooms.suspend()
