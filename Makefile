@@ -11,7 +11,7 @@ COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools protos fmt lint check test run demo bias soak sim chaos ops-demo long kills fuzz bench bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
+.PHONY: help setup tools protos fmt lint check test run demo bias soak sim chaos ops-demo long kills fuzz bench bench-check bench-matchmaking bench-drain bench-rating bench-growth arena image-rehearsal sbom licences audit lock clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r target text; \
@@ -76,8 +76,11 @@ fuzz: setup ## fuzz every parser and the API for MINUTES (10): coverage-guided w
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement requirements-fuzz.txt
 	@$(BIN)/python -m tests.fuzz run --minutes $(or $(MINUTES),10) $(FUZZ_ARGS)
 
-bench: setup ## measure commands a second, how late losses on time are under load, and what a flood costs others
+bench: setup ## measure how fast everything is, part by part (BENCH_ARGS names some; docs/performance.md says what each is)
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-check: setup ## measure in some minutes whether anything became slower, by ratios; BENCH_ARGS=--update keeps what is found
+	@$(BIN)/python -m tests.bench.check $(BENCH_ARGS)
 
 bench-matchmaking: setup ## measure pairing beside two simple rules in virtual time, then seekers on real processes
 	@$(BIN)/python -m tests.bench.matchmaking $(BENCH_ARGS)
