@@ -342,7 +342,9 @@ class MatchClock:
         self.decision_no = message.key.decision_no
         self._banks.set(message.seat, message.bank_ns)
         self._asked = message
-        self._opened = replace(message, consumed_ns=consumed_ns)
+        self._opened = (
+            message if message.consumed_ns == consumed_ns else replace(message, consumed_ns=consumed_ns)
+        )
         self._granted_ns = granted_ns
         self._verdict = None
         self.deadline_ns = clock.deadline(message.start_ns, consumed_ns, message.bank_ns, message.delay_ns)
@@ -360,16 +362,21 @@ class MatchClock:
     # Deciding.
 
     def _judge(self, opened: m.Open, message: m.Arrival, now: int, hold_ns: int) -> Said:
-        terms = (opened.consumed_ns, opened.bank_ns, opened.delay_ns)
+        arrived, consumed, bank, delay = (
+            message.arrive_ns,
+            opened.consumed_ns,
+            opened.bank_ns,
+            opened.delay_ns,
+        )
         if hold_ns > self._policy.hold_max_ns:
             return self._give_up(VoidReason.HOLD_TOO_LONG, f"a command waited for {hold_ns} ns", now)
-        if clock.judge(opened.start_ns, message.arrive_ns, *terms) is clock.Verdict.TIMED_OUT:
-            return self._forfeit(m.Proof.ARRIVAL, message.arrive_ns, now)
+        if clock.judge(opened.start_ns, arrived, consumed, bank, delay) is clock.Verdict.TIMED_OUT:
+            return self._forfeit(m.Proof.ARRIVAL, arrived, now)
         credit = self._credit(message.gap_total_ns, opened)
         if spent := self._over_credit(credit, now):
             return spent
-        cost = clock.settle(opened.start_ns, message.arrive_ns, *terms, message.effect)
-        self._verdict = m.Verdict(message.key, message.command_id, *cost, credited_ns=credit)
+        cost = clock.settle(opened.start_ns, arrived, consumed, bank, delay, message.effect)
+        self._verdict = m.Verdict(message.key, message.command_id, *cost, credit)
         self.state = State.JUDGED if message.effect is Effect.ENDS else State.HELD
         self._hold_since = now
         self.due = now + self._policy.hold_max_ns

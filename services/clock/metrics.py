@@ -22,8 +22,7 @@ class ClockMetrics:
         self._verdicts = Counter(
             f"{PREFIX}_verdicts_total", "Decisions judged, repeats included.", ["result"], registry=registry
         )
-        for result in ("in_time", "timeout"):
-            self._verdicts.labels(result)
+        self._in_time, self._timed_out = (self._verdicts.labels(result) for result in ("in_time", "timeout"))
         self._voids = Counter(f"{PREFIX}_voids_total", "Matches given up.", ["reason"], registry=registry)
         for reason in m.VoidReason:
             self._voids.labels(reason.value)
@@ -80,23 +79,25 @@ class ClockMetrics:
         if notice.kind == "clock_disruption":
             self._disruptions.labels(notice.detail["culprit"]).inc()
 
-    def heard(self, message: m.EngineMessage, now: int) -> None:
-        """An engine said something."""
-        if isinstance(message, m.ProbeReply):
-            asked = self._probed.pop((message.key, message.probe_no), None)
-            if asked is not None:
-                self._probe_seconds.observe((now - asked) / SECOND)
+    def replied(self, reply: m.ProbeReply, now: int) -> None:
+        """An engine answered a probe."""
+        asked = self._probed.pop((reply.key, reply.probe_no), None)
+        if asked is not None:
+            self._probe_seconds.observe((now - asked) / SECOND)
 
     def said(self, message: m.ClockMessage | Hangup, now: int) -> None:
         """The clock answers."""
         match message:
             case m.Verdict():
-                self._verdicts.labels("in_time").inc()
-                self._credit.inc(message.credited_ns / SECOND)
+                self._in_time.inc()
+                if message.credited_ns:
+                    self._credit.inc(message.credited_ns / SECOND)
             case m.Timeout():
-                self._verdicts.labels("timeout").inc()
+                self._timed_out.inc()
             case m.Void():
                 self._voids.labels(message.reason).inc()
+            case m.Armed():
+                pass
             case m.Probe():
                 if len(self._probed) >= PROBES_KEPT:
                     self._probed.clear()

@@ -14,7 +14,7 @@ import grpc
 from services.clock.alarm import Alarm
 from services.clock.keeping import Keeping
 from services.clock.metrics import ClockMetrics
-from services.clock.notices import told_of
+from services.clock.notices import Notice, told_of
 from services.clock.timekeeper import Hangup, Said, Timekeeper
 from services.clock.watchers import Watchers
 from services.common import tracing
@@ -29,6 +29,8 @@ from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import ClockService
 
 SERVICE_NAME: Final = "spectacularbid.internal.clock.v1.ClockService"
 DRAIN_SECONDS_MAX: Final = 2.0
+_FINDINGS: Final = (m.Void, m.Mismatch, m.Stale, m.Timeout)
+"""What a match does not go on after: logged."""
 
 
 class _Outbox:
@@ -147,30 +149,40 @@ class ClockRpc(ClockServiceServicer):
             except wire.MalformedClockMessageError as fault:
                 raise malformed(str(fault)) from None
             now = time.monotonic_ns()
-            for message in messages:
-                if isinstance(message, m.Hello) == attached:
-                    raise malformed("a session begins with its only Hello")
-                if isinstance(message, m.Hello):
-                    attached = True
-                    self._attached[name] = message
-                    self._log.info(
-                        "engine_attached",
-                        engine_id=message.engine_id,
-                        incarnation=message.incarnation,
-                        attach_no=message.attach_no,
-                        clock_source=message.clock_source,
-                        policy_version=message.policy_version,
-                        session_id=name,
-                        peer=peer,
-                        open=len(message.open),
-                        pending=len(message.pending),
-                    )
-                self._metrics.heard(message, now)
-                if isinstance(message, m.Arrival) and message.trace is not None:
-                    self._judge_traced(name, message, message.trace, now)
-                else:
-                    self._publish(self._keeper.handle(name, message, now))
-            self._alarm.rearm()
+            said: Said = []
+            try:
+                for message in messages:
+                    if isinstance(message, m.Hello) == attached:
+                        raise malformed("a session begins with its only Hello")
+                    if isinstance(message, m.Hello):
+                        attached = True
+                        self._attach(name, message, peer)
+                    elif isinstance(message, m.ProbeReply):
+                        self._metrics.replied(message, now)
+                    if isinstance(message, m.Arrival) and message.trace is not None:
+                        self._publish(said)
+                        said = []
+                        self._judge_traced(name, message, message.trace, now)
+                    else:
+                        said += self._keeper.handle(name, message, now)
+            finally:
+                self._publish(said)
+                self._alarm.rearm()
+
+    def _attach(self, name: str, hello: m.Hello, peer: str) -> None:
+        self._attached[name] = hello
+        self._log.info(
+            "engine_attached",
+            engine_id=hello.engine_id,
+            incarnation=hello.incarnation,
+            attach_no=hello.attach_no,
+            clock_source=hello.clock_source,
+            policy_version=hello.policy_version,
+            session_id=name,
+            peer=peer,
+            open=len(hello.open),
+            pending=len(hello.pending),
+        )
 
     def _judge_traced(self, name: str, arrival: m.Arrival, trace: TraceContext, now: int) -> None:
         span = self._tracer.begin("verdict", trace, Kind.CONSUMER, match_id=arrival.key.match_id)
@@ -181,22 +193,9 @@ class ClockRpc(ClockServiceServicer):
         span.end(turn=arrival.key.decision_no, told=" ".join(told))
 
     def _publish(self, said: Said) -> None:
-        now = time.monotonic_ns()
         for notice in self._keeper.take_notices():
-            self._metrics.noticed(notice)
-            for happened in told_of(notice):
-                self._watchers.tell(notice.engine_id, happened)
-            if notice.kind:
-                self._log.warning(
-                    "incident",
-                    incident_id=notice.incident_id,
-                    kind=notice.kind,
-                    engine_id=notice.engine_id,
-                    lasted_ns=notice.lasted_ns,
-                    reason=notice.reason,
-                )
-            if self._keeping is not None:
-                self._keeping.keep([notice])
+            self._notice(notice)
+        now = time.monotonic_ns()
         for name, message in said:
             self._metrics.said(message, now)
             outbox = self._outboxes.get(name)
@@ -208,10 +207,26 @@ class ClockRpc(ClockServiceServicer):
                 continue
             if outbox is not None:
                 outbox.put(message)
-            if isinstance(message, m.Void | m.Mismatch | m.Timeout) and name in self._attached:
-                self._watchers.tell(self._attached[name].engine_id, message)
-            if isinstance(message, m.Void | m.Mismatch | m.Stale | m.Timeout):
+            if isinstance(message, _FINDINGS):
+                if not isinstance(message, m.Stale) and name in self._attached:
+                    self._watchers.tell(self._attached[name].engine_id, message)
                 self._log_finding(name, message)
+
+    def _notice(self, notice: Notice) -> None:
+        self._metrics.noticed(notice)
+        for happened in told_of(notice):
+            self._watchers.tell(notice.engine_id, happened)
+        if notice.kind:
+            self._log.warning(
+                "incident",
+                incident_id=notice.incident_id,
+                kind=notice.kind,
+                engine_id=notice.engine_id,
+                lasted_ns=notice.lasted_ns,
+                reason=notice.reason,
+            )
+        if self._keeping is not None:
+            self._keeping.keep([notice])
 
     def _log_finding(self, session: str, message: m.Void | m.Mismatch | m.Stale | m.Timeout) -> None:
         log = self._log.bind(session_id=session)

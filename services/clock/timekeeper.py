@@ -71,7 +71,8 @@ class Timekeeper:
         self._engines: dict[str, _Engine] = {}
         self._sessions: dict[str, _Session] = {}
         self._matches: dict[str, MatchClock] = {}
-        # Entries are not removed when a time changes; one that is not the current time of its owner is skipped.
+        # Entries are not removed when a time changes. One that is not the current time of its owner is skipped; a match
+        # whose time was put off is put off when its entry comes up. Most commands put it off.
         self._heap: list[tuple[int, int, str]] = []
         self._notices: list[Notice] = []
 
@@ -101,9 +102,18 @@ class Timekeeper:
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do; None when never."""
-        while self._heap and not self._current(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        heap = self._heap
+        while heap:
+            due, kind, name = entry = heap[0]
+            if not self._current(entry):
+                heapq.heappop(heap)
+            elif kind == _MATCH and (match_clock := self._matches[name]).due != due:
+                assert match_clock.due is not None
+                match_clock.scheduled = match_clock.due
+                heapq.heapreplace(heap, (match_clock.due, kind, name))
+            else:
+                return due
+        return None
 
     def expire(self, now: int) -> Said:
         """Do what is due. Called too early it does nothing."""
@@ -127,7 +137,7 @@ class Timekeeper:
             engine = self._engines.get(name)
             return engine is not None and engine.forget_at == due
         match_clock = self._matches.get(name)
-        return match_clock is not None and match_clock.due == due
+        return match_clock is not None and match_clock.scheduled == due
 
     def _push(self, due: int, kind: int, name: str) -> None:
         heapq.heappush(self._heap, (due, kind, name))
@@ -167,10 +177,12 @@ class Timekeeper:
         if session is None:
             return said
         match message:
-            case m.Pong():
-                self._pong(session, message, now, said)
+            case m.Arrival():
+                self._arrive(session, message, now, said, hold_ns=0)
             case m.Open():
                 self._open(session, message, now, said)
+            case m.Pong():
+                self._pong(session, message, now, said)
             case m.Close(match_id, fence):
                 match_clock = self._addressed(session, match_id, fence, said)
                 if match_clock is not None:
@@ -181,8 +193,6 @@ class Timekeeper:
                 if match_clock is not None and match_clock.fence == fence:
                     match_clock.release(at_ns, now)
                     self._schedule(match_clock)
-            case m.Arrival():
-                self._arrive(session, message, now, said, hold_ns=0)
             case m.Applied(key) | m.ProbeReply(key) | m.Stalled(key):
                 match_clock = self._addressed(session, key.match_id, key.fence, said)
                 if match_clock is None or match_clock.fence != key.fence:
@@ -338,16 +348,18 @@ class Timekeeper:
     def _tell(
         self, match_clock: MatchClock, session: str, told: list[m.ClockMessage], now: int, said: Said
     ) -> None:
-        said.extend((session, message) for message in told)
+        for message in told:
+            said.append((session, message))
         self._schedule(match_clock)
         if match_clock.doubted:
             match_clock.doubted = False
             self._report(match_clock.owner, now, match_clock)
 
     def _schedule(self, match_clock: MatchClock) -> None:
-        if match_clock.due is not None and match_clock.due != match_clock.scheduled:
-            match_clock.scheduled = match_clock.due
-            self._push(match_clock.due, _MATCH, match_clock.match_id)
+        due, scheduled = match_clock.due, match_clock.scheduled
+        if due is not None and (scheduled is None or due < scheduled):
+            match_clock.scheduled = due
+            self._push(due, _MATCH, match_clock.match_id)
 
     def _forget(self, match_clock: MatchClock) -> None:
         self._matches.pop(match_clock.match_id, None)

@@ -43,7 +43,12 @@ SEAT_FROM_PB: Final = {seat.value: seat for seat in Seat}
 
 def request_to_pb(messages: Iterable[m.EngineMessage]) -> pb.GovernRequest:
     """What an engine says in one loop turn."""
-    return pb.GovernRequest(messages=[_engine_to_pb(message) for message in messages])
+    request = pb.GovernRequest()
+    # Written into their place: a message that is made by itself is copied into the one around it, several times over.
+    place = request.messages.add
+    for message in messages:
+        _put_engine(place(), message)
+    return request
 
 
 def request_from_pb(request: pb.GovernRequest) -> list[m.EngineMessage]:
@@ -53,7 +58,11 @@ def request_from_pb(request: pb.GovernRequest) -> list[m.EngineMessage]:
 
 def response_to_pb(messages: Iterable[m.ClockMessage]) -> pb.GovernResponse:
     """What the clock says in one loop turn."""
-    return pb.GovernResponse(messages=[_clock_to_pb(message) for message in messages])
+    response = pb.GovernResponse()
+    place = response.messages.add
+    for message in messages:
+        _put_clock(place(), message)
+    return response
 
 
 def response_from_pb(response: pb.GovernResponse) -> list[m.ClockMessage]:
@@ -61,14 +70,15 @@ def response_from_pb(response: pb.GovernResponse) -> list[m.ClockMessage]:
     return [_clock_from_pb(message) for message in response.messages]
 
 
-def _key_to_pb(key: m.Key) -> pb.Key:
-    return pb.Key(match_id=key.match_id, fence=key.fence, decision_no=key.decision_no)
+def _put_key(to: pb.Key, key: m.Key) -> None:
+    to.match_id, to.fence, to.decision_no = key
 
 
 def _key_from_pb(key: pb.Key) -> m.Key:
-    if not key.match_id or key.fence < 1 or key.decision_no < 1:
+    match_id, fence, decision_no = key.match_id, key.fence, key.decision_no
+    if not match_id or fence < 1 or decision_no < 1:
         raise MalformedClockMessageError("key: match_id, fence and decision_no are required")
-    return m.Key(key.match_id, key.fence, key.decision_no)
+    return m.Key(match_id, fence, decision_no)
 
 
 def _match_from_pb(match_id: str, fence: int) -> tuple[str, int]:
@@ -91,27 +101,25 @@ def _span(field: str, value: int) -> int:
 
 
 def _instant(field: str, value: int) -> int:
-    if abs(value) > INSTANT_MAX_NS:
+    if not -INSTANT_MAX_NS <= value <= INSTANT_MAX_NS:
         raise MalformedClockMessageError(f"{field}: {value} is no instant of any timeline")
     return value
 
 
-def _open_to_pb(message: m.Open) -> pb.Open:
-    return pb.Open(
-        key=_key_to_pb(message.key),
-        cause=CAUSE_TO_PB[message.cause],
-        seat=message.seat.value,
-        kind=message.kind,
-        start_ns=message.start_ns,
-        start_raw_ns=message.start_raw_ns,
-        mark_ns=message.mark_ns,
-        gap_total_ns=message.gap_total_ns,
-        bank_ns=message.bank_ns,
-        delay_ns=message.delay_ns,
-        consumed_ns=message.consumed_ns,
-        credited_total_ns=message.credited_total_ns,
-        outage_hint_ns=message.outage_hint_ns,
-    )
+def _put_open(to: pb.Open, message: m.Open) -> None:
+    _put_key(to.key, message.key)
+    to.cause = CAUSE_TO_PB[message.cause]
+    to.seat = message.seat
+    to.kind = message.kind
+    to.start_ns = message.start_ns
+    to.start_raw_ns = message.start_raw_ns
+    to.mark_ns = message.mark_ns
+    to.gap_total_ns = message.gap_total_ns
+    to.bank_ns = message.bank_ns
+    to.delay_ns = message.delay_ns
+    to.consumed_ns = message.consumed_ns
+    to.credited_total_ns = message.credited_total_ns
+    to.outage_hint_ns = message.outage_hint_ns
 
 
 def _open_from_pb(message: pb.Open) -> m.Open:
@@ -119,64 +127,64 @@ def _open_from_pb(message: pb.Open) -> m.Open:
     if cause is None:
         raise MalformedClockMessageError(f"open.cause: {message.cause} is none")
     return m.Open(
-        key=_key_from_pb(message.key),
-        cause=cause,
-        seat=_seat_from_pb(message.seat),
-        kind=message.kind,
-        start_ns=_instant("open.start_ns", message.start_ns),
-        start_raw_ns=_instant("open.start_raw_ns", message.start_raw_ns),
-        mark_ns=_instant("open.mark_ns", message.mark_ns),
-        gap_total_ns=_span("open.gap_total_ns", message.gap_total_ns),
-        bank_ns=_span("open.bank_ns", message.bank_ns),
-        delay_ns=_span("open.delay_ns", message.delay_ns),
-        consumed_ns=_span("open.consumed_ns", message.consumed_ns),
-        credited_total_ns=_span("open.credited_total_ns", message.credited_total_ns),
-        outage_hint_ns=_span("open.outage_hint_ns", message.outage_hint_ns),
+        _key_from_pb(message.key),
+        cause,
+        _seat_from_pb(message.seat),
+        message.kind,
+        _instant("open.start_ns", message.start_ns),
+        _instant("open.start_raw_ns", message.start_raw_ns),
+        _instant("open.mark_ns", message.mark_ns),
+        _span("open.gap_total_ns", message.gap_total_ns),
+        _span("open.bank_ns", message.bank_ns),
+        _span("open.delay_ns", message.delay_ns),
+        _span("open.consumed_ns", message.consumed_ns),
+        _span("open.credited_total_ns", message.credited_total_ns),
+        _span("open.outage_hint_ns", message.outage_hint_ns),
     )
 
 
-def _arrival_to_pb(message: m.Arrival) -> pb.Arrival:
-    return pb.Arrival(
-        key=_key_to_pb(message.key),
-        command_id=message.command_id,
-        arrive_ns=message.arrive_ns,
-        read_raw_ns=message.read_raw_ns,
-        gap_total_ns=message.gap_total_ns,
-        effect=EFFECT_TO_PB[message.effect],
-        traceparent=str(message.trace or ""),
-    )
+def _put_arrival(to: pb.Arrival, message: m.Arrival) -> None:
+    _put_key(to.key, message.key)
+    to.command_id = message.command_id
+    to.arrive_ns = message.arrive_ns
+    to.read_raw_ns = message.read_raw_ns
+    to.gap_total_ns = message.gap_total_ns
+    to.effect = EFFECT_TO_PB[message.effect]
+    if message.trace is not None:
+        to.traceparent = str(message.trace)
 
 
 def _arrival_from_pb(message: pb.Arrival) -> m.Arrival:
     effect = EFFECT_FROM_PB.get(message.effect)
     if effect is None:
         raise MalformedClockMessageError(f"arrival.effect: {message.effect} is none")
-    if not message.command_id:
+    command_id, traceparent = message.command_id, message.traceparent
+    if not command_id:
         raise MalformedClockMessageError("arrival.command_id is required")
     return m.Arrival(
-        key=_key_from_pb(message.key),
-        command_id=message.command_id,
-        arrive_ns=_instant("arrival.arrive_ns", message.arrive_ns),
-        read_raw_ns=_instant("arrival.read_raw_ns", message.read_raw_ns),
-        gap_total_ns=_span("arrival.gap_total_ns", message.gap_total_ns),
-        effect=effect,
-        trace=TraceContext.parse(message.traceparent) if message.traceparent else None,
+        _key_from_pb(message.key),
+        command_id,
+        _instant("arrival.arrive_ns", message.arrive_ns),
+        _instant("arrival.read_raw_ns", message.read_raw_ns),
+        _span("arrival.gap_total_ns", message.gap_total_ns),
+        effect,
+        TraceContext.parse(traceparent) if traceparent else None,
     )
 
 
-def _hello_to_pb(message: m.Hello) -> pb.Hello:
-    return pb.Hello(
-        engine_id=message.engine_id,
-        incarnation=message.incarnation,
-        attach_no=message.attach_no,
-        timeline_id=message.timeline_id,
-        clock_source=message.clock_source,
-        raw_ns=message.raw_ns,
-        mark_ns=message.mark_ns,
-        policy_version=message.policy_version,
-        open=[_open_to_pb(opened) for opened in message.open],
-        pending=[_arrival_to_pb(arrival) for arrival in message.pending],
-    )
+def _put_hello(to: pb.Hello, message: m.Hello) -> None:
+    to.engine_id = message.engine_id
+    to.incarnation = message.incarnation
+    to.attach_no = message.attach_no
+    to.timeline_id = message.timeline_id
+    to.clock_source = message.clock_source
+    to.raw_ns = message.raw_ns
+    to.mark_ns = message.mark_ns
+    to.policy_version = message.policy_version
+    for opened in message.open:
+        _put_open(to.open.add(), opened)
+    for arrival in message.pending:
+        _put_arrival(to.pending.add(), arrival)
 
 
 def _hello_from_pb(message: pb.Hello) -> m.Hello:
@@ -198,15 +206,14 @@ def _hello_from_pb(message: pb.Hello) -> m.Hello:
     )
 
 
-def _pong_to_pb(message: m.Pong) -> pb.Pong:
-    return pb.Pong(
-        n=message.n,
-        raw_ns=message.raw_ns,
-        mark_ns=message.mark_ns,
-        lease_ok=message.lease_ok,
-        gap_total_ns=message.gap_total_ns,
-        gaps=[pb.Gap(from_raw_ns=g.from_raw_ns, to_raw_ns=g.to_raw_ns, cause=g.cause) for g in message.gaps],
-    )
+def _put_pong(to: pb.Pong, message: m.Pong) -> None:
+    to.n = message.n
+    to.raw_ns = message.raw_ns
+    to.mark_ns = message.mark_ns
+    to.lease_ok = message.lease_ok
+    to.gap_total_ns = message.gap_total_ns
+    for gap in message.gaps:
+        to.gaps.add(from_raw_ns=gap.from_raw_ns, to_raw_ns=gap.to_raw_ns, cause=gap.cause)
 
 
 def _pong_from_pb(message: pb.Pong) -> m.Pong:
@@ -227,44 +234,49 @@ def _pong_from_pb(message: pb.Pong) -> m.Pong:
     )
 
 
-def _engine_to_pb(message: m.EngineMessage) -> pb.EngineMessage:
+def _put_engine(to: pb.EngineMessage, message: m.EngineMessage) -> None:
     match message:
-        case m.Hello():
-            return pb.EngineMessage(hello=_hello_to_pb(message))
-        case m.Open():
-            return pb.EngineMessage(open=_open_to_pb(message))
         case m.Arrival():
-            return pb.EngineMessage(arrival=_arrival_to_pb(message))
+            _put_arrival(to.arrival, message)
+        case m.Open():
+            _put_open(to.open, message)
         case m.Applied(key, command_id, event_seq):
-            applied = pb.Applied(key=_key_to_pb(key), command_id=command_id, event_seq=event_seq)
-            return pb.EngineMessage(applied=applied)
+            applied = to.applied
+            _put_key(applied.key, key)
+            applied.command_id, applied.event_seq = command_id, event_seq
+        case m.Hello():
+            _put_hello(to.hello, message)
         case m.Close(match_id, fence, reason):
-            return pb.EngineMessage(close=pb.Close(match_id=match_id, fence=fence, reason=reason))
+            close = to.close
+            close.match_id, close.fence, close.reason = match_id, fence, reason
         case m.ProbeReply(key, probe_no, watermark_ns):
-            reply = pb.ProbeReply(key=_key_to_pb(key), probe_no=probe_no, watermark_ns=watermark_ns)
-            return pb.EngineMessage(probe_reply=reply)
+            reply = to.probe_reply
+            _put_key(reply.key, key)
+            reply.probe_no, reply.watermark_ns = probe_no, watermark_ns
         case m.Pong():
-            return pb.EngineMessage(pong=_pong_to_pb(message))
+            _put_pong(to.pong, message)
         case m.Stalled(key, since_raw_ns, cause):
-            stalled = pb.Stalled(key=_key_to_pb(key), since_raw_ns=since_raw_ns, cause=STALL_TO_PB[cause])
-            return pb.EngineMessage(stalled=stalled)
+            stalled = to.stalled
+            _put_key(stalled.key, key)
+            stalled.since_raw_ns, stalled.cause = since_raw_ns, STALL_TO_PB[cause]
         case m.Release(match_id, fence, at_ns):
-            return pb.EngineMessage(release=pb.Release(match_id=match_id, fence=fence, at_ns=at_ns))
+            release = to.release
+            release.match_id, release.fence, release.at_ns = match_id, fence, at_ns
         case _:
             assert_never(message)
 
 
 def _engine_from_pb(message: pb.EngineMessage) -> m.EngineMessage:
     match message.WhichOneof("message"):
-        case "hello":
-            return _hello_from_pb(message.hello)
-        case "open":
-            return _open_from_pb(message.open)
         case "arrival":
             return _arrival_from_pb(message.arrival)
+        case "open":
+            return _open_from_pb(message.open)
         case "applied":
             applied = message.applied
             return m.Applied(_key_from_pb(applied.key), applied.command_id, applied.event_seq)
+        case "hello":
+            return _hello_from_pb(message.hello)
         case "close":
             return m.Close(*_match_from_pb(message.close.match_id, message.close.fence), message.close.reason)
         case "probe_reply":
@@ -287,15 +299,13 @@ def _engine_from_pb(message: pb.EngineMessage) -> m.EngineMessage:
             raise MalformedClockMessageError("an engine message without content")
 
 
-def _policy_to_pb(policy: m.Policy) -> pb.Policy:
-    return pb.Policy(
-        version=policy.version,
-        stall_threshold_ns=policy.stall_threshold_ns,
-        gap_max_ns=policy.gap_max_ns,
-        credit_total_max_ns=policy.credit_total_max_ns,
-        hold_max_ns=policy.hold_max_ns,
-        resume_floor_ns=policy.resume_floor_ns,
-    )
+def _put_policy(to: pb.Policy, policy: m.Policy) -> None:
+    to.version = policy.version
+    to.stall_threshold_ns = policy.stall_threshold_ns
+    to.gap_max_ns = policy.gap_max_ns
+    to.credit_total_max_ns = policy.credit_total_max_ns
+    to.hold_max_ns = policy.hold_max_ns
+    to.resume_floor_ns = policy.resume_floor_ns
 
 
 def _policy_from_pb(policy: pb.Policy) -> m.Policy:
@@ -309,29 +319,25 @@ def _policy_from_pb(policy: pb.Policy) -> m.Policy:
     )
 
 
-def _verdict_to_pb(message: m.Verdict) -> pb.Verdict:
-    return pb.Verdict(
-        key=_key_to_pb(message.key),
-        command_id=message.command_id,
-        elapsed_ns=message.elapsed_ns,
-        consumed_ns=message.consumed_ns,
-        charge_ns=message.charge_ns,
-        bank_after_ns=message.bank_after_ns,
-        credited_ns=message.credited_ns,
-    )
+def _put_verdict(to: pb.Verdict, message: m.Verdict) -> None:
+    _put_key(to.key, message.key)
+    to.command_id = message.command_id
+    to.elapsed_ns = message.elapsed_ns
+    to.consumed_ns = message.consumed_ns
+    to.charge_ns = message.charge_ns
+    to.bank_after_ns = message.bank_after_ns
+    to.credited_ns = message.credited_ns
 
 
-def _timeout_to_pb(message: m.Timeout) -> pb.Timeout:
-    return pb.Timeout(
-        key=_key_to_pb(message.key),
-        seat=message.seat.value,
-        deadline_ns=message.deadline_ns,
-        proof=PROOF_TO_PB[message.proof],
-        proof_ns=message.proof_ns,
-        evidence_id=message.evidence_id,
-        start_ns=message.start_ns,
-        consumed_ns=message.consumed_ns,
-    )
+def _put_timeout(to: pb.Timeout, message: m.Timeout) -> None:
+    _put_key(to.key, message.key)
+    to.seat = message.seat
+    to.deadline_ns = message.deadline_ns
+    to.proof = PROOF_TO_PB[message.proof]
+    to.proof_ns = message.proof_ns
+    to.evidence_id = message.evidence_id
+    to.start_ns = message.start_ns
+    to.consumed_ns = message.consumed_ns
 
 
 def _timeout_from_pb(message: pb.Timeout) -> m.Timeout:
@@ -350,71 +356,72 @@ def _timeout_from_pb(message: pb.Timeout) -> m.Timeout:
     )
 
 
-def _clock_to_pb(message: m.ClockMessage) -> pb.ClockMessage:
+def _put_clock(to: pb.ClockMessage, message: m.ClockMessage) -> None:
     match message:
-        case m.Welcome(session_id, clock_id, policy):
-            welcome = pb.Welcome(session_id=session_id, clock_id=clock_id, policy=_policy_to_pb(policy))
-            return pb.ClockMessage(welcome=welcome)
-        case m.Ping(n, clock_ns):
-            return pb.ClockMessage(ping=pb.Ping(n=n, clock_ns=clock_ns))
-        case m.Armed(key, deadline_ns, remaining_ns, consumed_ns, credited_ns):
-            armed = pb.Armed(
-                key=_key_to_pb(key),
-                deadline_ns=deadline_ns,
-                remaining_ns=remaining_ns,
-                consumed_ns=consumed_ns,
-                credited_ns=credited_ns,
-            )
-            return pb.ClockMessage(armed=armed)
         case m.Verdict():
-            return pb.ClockMessage(verdict=_verdict_to_pb(message))
+            _put_verdict(to.verdict, message)
+        case m.Armed(key, deadline_ns, remaining_ns, consumed_ns, credited_ns):
+            armed = to.armed
+            _put_key(armed.key, key)
+            armed.deadline_ns, armed.remaining_ns = deadline_ns, remaining_ns
+            armed.consumed_ns, armed.credited_ns = consumed_ns, credited_ns
+        case m.Welcome(session_id, clock_id, policy):
+            welcome = to.welcome
+            welcome.session_id, welcome.clock_id = session_id, clock_id
+            _put_policy(welcome.policy, policy)
+        case m.Ping(n, clock_ns):
+            ping = to.ping
+            ping.n, ping.clock_ns = n, clock_ns
         case m.Probe(key, probe_no, deadline_ns):
-            probe = pb.Probe(key=_key_to_pb(key), probe_no=probe_no, deadline_ns=deadline_ns)
-            return pb.ClockMessage(probe=probe)
+            probe = to.probe
+            _put_key(probe.key, key)
+            probe.probe_no, probe.deadline_ns = probe_no, deadline_ns
         case m.Timeout():
-            return pb.ClockMessage(timeout=_timeout_to_pb(message))
+            _put_timeout(to.timeout, message)
         case m.Void(match_id, fence, reason, evidence_id, summary):
-            void = pb.Void(
-                match_id=match_id, fence=fence, reason=reason, evidence_id=evidence_id, summary=summary
-            )
-            return pb.ClockMessage(void=void)
+            void = to.void
+            void.match_id, void.fence, void.reason = match_id, fence, reason
+            void.evidence_id, void.summary = evidence_id, summary
         case m.Stale(match_id, fence, current_fence):
-            stale = pb.Stale(match_id=match_id, fence=fence, current_fence=current_fence)
-            return pb.ClockMessage(stale=stale)
+            stale = to.stale
+            stale.match_id, stale.fence, stale.current_fence = match_id, fence, current_fence
         case m.Mismatch(key, field, expected, got):
-            mismatch = pb.Mismatch(key=_key_to_pb(key), field=field, expected=expected, got=got)
-            return pb.ClockMessage(mismatch=mismatch)
+            mismatch = to.mismatch
+            _put_key(mismatch.key, key)
+            mismatch.field, mismatch.expected, mismatch.got = field, expected, got
         case m.Drain(grace_ms):
-            return pb.ClockMessage(drain=pb.Drain(grace_ms=grace_ms))
+            to.drain.grace_ms = grace_ms
         case _:
             assert_never(message)
 
 
 def _clock_from_pb(message: pb.ClockMessage) -> m.ClockMessage:
     match message.WhichOneof("message"):
+        case "verdict":
+            verdict = message.verdict
+            return m.Verdict(
+                _key_from_pb(verdict.key),
+                verdict.command_id,
+                verdict.elapsed_ns,
+                verdict.consumed_ns,
+                verdict.charge_ns,
+                verdict.bank_after_ns,
+                verdict.credited_ns,
+            )
+        case "armed":
+            armed = message.armed
+            return m.Armed(
+                _key_from_pb(armed.key),
+                armed.deadline_ns,
+                armed.remaining_ns,
+                armed.consumed_ns,
+                armed.credited_ns,
+            )
         case "welcome":
             welcome = message.welcome
             return m.Welcome(welcome.session_id, welcome.clock_id, _policy_from_pb(welcome.policy))
         case "ping":
             return m.Ping(message.ping.n, message.ping.clock_ns)
-        case "armed":
-            return m.Armed(
-                _key_from_pb(message.armed.key),
-                message.armed.deadline_ns,
-                message.armed.remaining_ns,
-                message.armed.consumed_ns,
-                message.armed.credited_ns,
-            )
-        case "verdict":
-            return m.Verdict(
-                _key_from_pb(message.verdict.key),
-                message.verdict.command_id,
-                message.verdict.elapsed_ns,
-                message.verdict.consumed_ns,
-                message.verdict.charge_ns,
-                message.verdict.bank_after_ns,
-                message.verdict.credited_ns,
-            )
         case "probe":
             return m.Probe(_key_from_pb(message.probe.key), message.probe.probe_no, message.probe.deadline_ns)
         case "timeout":

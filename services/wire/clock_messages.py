@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, dataclass_transform
 
 from engine.clock import RESUME_FLOOR, SECOND, Effect
 from engine.seats import Seat
 from services.common.tracing import TraceContext
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def message(kind: type[T]) -> type[T]:
+    """A frozen dataclass, for whoever checks types. Nothing guards it when it runs: five are made for each command on
+    either side, and a guarded one with ten fields takes 1.3 µs more to make."""
+    return dataclass(slots=True, unsafe_hash=True)(kind)
 
 
 class OpenCause(StrEnum):
@@ -91,7 +100,7 @@ class Key(NamedTuple):
 # What an engine says.
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Open:
     """A decision is open; the count runs from `start_ns`."""
 
@@ -116,7 +125,7 @@ class Open:
     """For RESUME: the outage as the database knows it."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Arrival:
     """A legal command of the deciding seat was heard."""
 
@@ -131,7 +140,7 @@ class Arrival:
     """The trace it belongs to. Nothing is judged by it."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Hello:
     """Who attaches; opens a session."""
 
@@ -149,7 +158,7 @@ class Hello:
     """Every arrival whose effect is not committed."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Applied:
     """The verdict's effect is committed."""
 
@@ -158,7 +167,7 @@ class Applied:
     event_seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Close:
     """The match needs no clock any more."""
 
@@ -167,7 +176,7 @@ class Close:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class ProbeReply:
     """Everything that was heard before the watermark has been sent."""
 
@@ -176,7 +185,7 @@ class ProbeReply:
     watermark_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Gap:
     """A stretch on the raw clock in which an engine was not provably listening."""
 
@@ -191,7 +200,7 @@ class Gap:
         return self.to_raw_ns - self.from_raw_ns
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Pong:
     """Answer to a ping, and the proof of listening."""
 
@@ -205,7 +214,7 @@ class Pong:
     """Gaps since the last pong."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Stalled:
     """A verdict cannot be committed now."""
 
@@ -214,7 +223,7 @@ class Stalled:
     cause: StallCause
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Release:
     """A planned handoff of a match."""
 
@@ -229,7 +238,7 @@ EngineMessage = Hello | Open | Arrival | Applied | Close | ProbeReply | Pong | S
 # What the clock says.
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Welcome:
     """The session is accepted."""
 
@@ -238,7 +247,7 @@ class Welcome:
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Ping:
     """Liveness and witness."""
 
@@ -246,7 +255,7 @@ class Ping:
     clock_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Armed:
     """A deadline is armed."""
 
@@ -261,7 +270,7 @@ class Armed:
     """Credit granted by this Open."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Verdict:
     """A command is in time."""
 
@@ -276,7 +285,7 @@ class Verdict:
     """What was not charged since the decision was last opened: gaps, and what that Open granted."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Probe:
     """Have you heard everything that reached you before the deadline?"""
 
@@ -285,7 +294,7 @@ class Probe:
     deadline_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Timeout:
     """The deadline passed."""
 
@@ -302,7 +311,7 @@ class Timeout:
     """Time of this turn used before that."""
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Void:
     """Time can no longer be judged."""
 
@@ -314,7 +323,7 @@ class Void:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Stale:
     """A newer owner exists: stop owning."""
 
@@ -323,7 +332,7 @@ class Stale:
     current_fence: int
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Mismatch:
     """A statement contradicts what is known: the match is held."""
 
@@ -333,7 +342,7 @@ class Mismatch:
     got: str
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Drain:
     """The clock stops: attach elsewhere."""
 
