@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.bench import __main__ as bench
 from tests.bench.check import KEPT, PARTS, TOLERANCE, Kept, compare, read_kept, updated
 from tests.bench.report import Report
+
+NOT_IN_BENCH = {"ladder"}
+"""Takes its time: targets of their own."""
 
 
 @pytest.mark.parametrize(
@@ -74,3 +79,10 @@ def test_a_report_keeps_tables_and_ratios_with_machine_versions_and_noise(tmp_pa
     assert found["machine"]["cores"] >= 1
     assert set(found["versions"]) >= {"python", "grpcio", "protobuf", "asyncpg", "postgres", "revision"}
     assert found["noise"]["wall_spread_percent"] >= 0
+
+
+def test_each_part_that_reports_is_run_by_make_bench() -> None:
+    files = Path(bench.__file__).parent.glob("*.py")
+    reported = {file.stem for file in files if f'Report("{file.stem}")' in file.read_text("utf-8")}
+    assert reported - NOT_IN_BENCH <= set(bench.PARTS)
+    assert {part for part in bench.PARTS if find_spec(f"tests.bench.{part}") is None} == set()

@@ -7,9 +7,14 @@ import sys
 from typing import Final
 
 PARTS: Final = {
+    "path": "the whole path on one core, as fast as it goes and in an open loop, beside its floor",
+    "processes": "several game processes, and a model of larger machines",
+    "floor": "grpc.aio alone through as many hops as a move",
     "engine": "the rules alone, beside another domino package",
+    "room": "a command's way through a room, without network and disk",
     "clock": "lateness of timeouts and cost of verdicts",
-    "stack": "durable commands through all services",
+    "memory": "memory of live matches, and what they cost while nobody moves",
+    "stack": "durable commands through all services, which share the cores with the players",
     "lateness": "losses on time with 10,000 clocks armed, under load",
     "flood": "one hostile client at full speed on each rpc, while 50 honest matches are played",
 }
