@@ -285,6 +285,10 @@ def test_the_events_of_the_logs_are_those_of_the_code() -> None:
     for path, node in sources():
         match node:
             case ast.Call(
+                func=ast.Attribute(attr="write_frequent"), args=[ast.Constant(value=str(event)), _]
+            ):
+                found.add((event, "info", path.parent.name))
+            case ast.Call(
                 func=ast.Attribute(attr=level, value=logger), args=[ast.Constant(value=str(event))]
             ) if level in LEVELS and "log" in ast.unparse(logger):
                 where = WHERE.get(path.parent.name, path.parent.name)

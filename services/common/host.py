@@ -423,6 +423,7 @@ def _leave() -> None:
     left behind would keep the process from ending at all: nobody may wait for either.
     """
     with contextlib.suppress(OSError):
+        logs.flush()
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0)

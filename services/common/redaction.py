@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -86,6 +87,7 @@ _secrets: set[str] = set()
 
 def hide(secrets: Iterable[str]) -> None:
     """From now on these texts are in no line of this process; of a URL, its password is not either."""
+    quoted.cache_clear()
     for secret in secrets:
         password = _password(secret) if "://" in secret else ""
         for text in (secret, password, unquote(password)):
@@ -113,6 +115,12 @@ def clean(line: str) -> str:
         if piece in line:
             line = shape.sub(instead, line)
     return _DIGEST.sub(HIDDEN, line)
+
+
+@lru_cache(maxsize=4096)
+def quoted(text: str) -> str:
+    """A text as it may stand in a line, in JSON: without what has the shape of something secret."""
+    return json.dumps(clean(text))
 
 
 def _cut(text: str) -> str:

@@ -6,10 +6,8 @@ the three never tell different stories. No tile goes in, and no amount of a bid.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 import grpc
@@ -17,8 +15,9 @@ import grpc
 from engine.clock import SECOND
 from services.common import tracing
 from services.common.errors import ServiceError
-from services.common.logs import get_logger
-from services.common.tracing import Span, Tracer
+from services.common.logs import write_frequent
+from services.common.redaction import quoted
+from services.common.tracing import NoTracer, Span, Tracer
 from services.game.livetime import Stamp, kernel_now
 from services.game.metrics import CommandMetrics, Result, Stage
 from services.game.story import Answered
@@ -35,24 +34,25 @@ Answer = Answered | ServiceError
 class Courses:
     """Where the courses of all commands are told."""
 
-    def __init__(self, metrics: CommandMetrics, tracer: Tracer, now: Callable[[], int] = kernel_now) -> None:
+    def __init__(
+        self,
+        metrics: CommandMetrics,
+        tracer: Tracer,
+        now: Callable[[], int] = kernel_now,
+        write: Callable[[str, str], None] = write_frequent,
+    ) -> None:
         self.metrics = metrics
-        self.tracer = tracer
+        self.tracer = None if isinstance(tracer, NoTracer) else tracer
+        """None while nobody collects traces: then a command has no span."""
         self.now = now
+        self.write_frequent = write
+        """Takes the name and the fields of a line of the log."""
 
     def begin(
         self, heard: Stamp, *, match_id: str, player_id: str, request_id: str, decision_id: int, kind: str
     ) -> Course:
         """A command that was just read."""
-        return Course(
-            self,
-            heard,
-            match_id if not match_id or is_match_id(match_id) else MALFORMED,
-            player_id,
-            request_id if not request_id or is_request_id(request_id) else MALFORMED,
-            decision_id,
-            kind,
-        )
+        return Course(self, heard, match_id, player_id, request_id, decision_id, kind)
 
 
 class Course:
@@ -60,7 +60,7 @@ class Course:
 
     __slots__ = (
         *("_courses", "_named", "_began_ns", "_last_ns", "_stages", "_span", "_told", "_wall_ns"),
-        *("match_id", "player_id", "request_id", "decision_id", "kind"),
+        *("match_id", "player_id", "request_id", "decision_id", "kind", "trace"),
         *("revision", "elapsed_ns", "charged_ns"),
     )
 
@@ -77,7 +77,6 @@ class Course:
         self._courses = courses
         # The last instant at which nothing was unread, by the kernel clock: a stall counts as waiting.
         self._began_ns = self._last_ns = heard.mark_ns + heard.gap_total_ns
-        self._wall_ns = time.time_ns() - courses.now()
         self._stages: dict[Stage, int] = {}
         self._told = False
         self.match_id = match_id
@@ -92,14 +91,15 @@ class Course:
         """What had passed of its turn, as both players are told."""
         self.charged_ns: int | None = None
         """What the bank paid, as both players are told."""
-        self._span: Span = courses.tracer.begin(
-            "command", tracing.here(), began_ns=self._wall_ns + self._began_ns, kind_of_command=kind
-        )
-
-    @property
-    def trace(self) -> tracing.TraceContext | None:
+        self.trace = tracing.here()
         """What this command causes belongs to."""
-        return self._span.context
+        self._span: Span | None = None
+        if courses.tracer is not None:
+            self._wall_ns = time.time_ns() - courses.now()
+            self._span = courses.tracer.begin(
+                "command", self.trace, began_ns=self._wall_ns + self._began_ns, kind_of_command=kind
+            )
+            self.trace = self._span.context
 
     def reached(self, stage: Stage) -> None:
         """The end of a stage."""
@@ -117,16 +117,19 @@ class Course:
         self.reached(Stage.PUBLISH)
         self.revision = revision
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
+    def told(self) -> Course:
         """Around a call that answers: what it fails with is how the command ended, unless that is known already."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
+        return self
+
+    def __enter__(self) -> None:
+        """See `told`."""
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        # Not when the call is cancelled: its command goes on.
+        if isinstance(error, Exception):
             self.end(error)
-            raise
 
     def end(self, answer: Answer | Exception) -> None:
         """Tells how it ended. Whoever was told to try again may still see it applied: that is a line of its own."""
@@ -134,14 +137,15 @@ class Course:
         if self._told:
             if result is Result.APPLIED:
                 self._observe()
-                self._log("command_late", result, answer)
+                self._courses.write_frequent("command_late", self._line(result, answer))
             return
         self._told = True
         self._courses.metrics.results[result].inc()
         if result is Result.APPLIED:
             self._observe()
-        self._log("command", result, answer)
-        self._trace(result, answer)
+        self._courses.write_frequent("command", self._line(result, answer))
+        if self._span is not None:
+            self._trace(self._span, result, answer)
 
     @property
     def _repeated(self) -> bool:
@@ -156,51 +160,51 @@ class Course:
         for stage, took_ns in self._stages.items():
             metrics.stages[stage].observe(took_ns / SECOND)
 
-    def _log(self, event: str, result: Result, answer: Answer | Exception) -> None:
-        line: dict[str, str | int | float | bool] = {
-            "match_id": self.match_id,
-            "player_id": self.player_id,
-            "request_id": self.request_id,
-            "decision_no": self.decision_id,
-            "kind": self.kind,
-            "result": result.value,
-        }
+    def _line(self, result: Result, answer: Answer | Exception) -> str:
+        line = (
+            f'"match_id": {_id(self.match_id, is_match_id)}, "player_id": {quoted(self.player_id)}, '
+            f'"request_id": {_id(self.request_id, is_request_id)}, "decision_no": {self.decision_id}, '
+            f'"kind": "{self.kind}", "result": "{result}"'
+        )
         if not isinstance(answer, Answered):
-            line["reason"] = _reason(answer)
+            line += f', "reason": {quoted(_reason(answer))}'
         elif self._repeated:
-            line["repeated"] = True
+            line += ', "repeated": true'
         if self.revision is not None:
-            line["revision"] = self.revision
+            line += f', "revision": {self.revision}'
         if self.elapsed_ns is not None and self.charged_ns is not None:
-            line["elapsed_ns"] = self.elapsed_ns
-            line["charged_ns"] = self.charged_ns
+            line += f', "elapsed_ns": {self.elapsed_ns}, "charged_ns": {self.charged_ns}'
         for stage, took_ns in self._stages.items():
-            line[f"{stage.value}_ms"] = took_ns // 1000 / 1000
-        context = self._span.context
-        if context is not None:
-            line["trace_id"] = context.trace_id
+            line += f', "{stage}_ms": {took_ns // 1000 / 1000}'
+        if self.trace is not None:
+            line += f', "trace_id": "{self.trace.trace_id}"'
         if self._named is not None:
-            line["client_trace_id"] = self._named
-        log = get_logger()
-        if event == "command":
-            log.info("command", **line)
-        else:
-            log.info("command_late", **line)
+            line += f', "client_trace_id": "{self._named}"'
+        return line
 
-    def _trace(self, result: Result, answer: Answer | Exception) -> None:
-        context, at_ns = self._span.context, self._wall_ns + self._began_ns
-        tracer = self._courses.tracer
+    def _trace(self, span: Span, result: Result, answer: Answer | Exception) -> None:
+        tracer, at_ns = self._courses.tracer, self._wall_ns + self._began_ns
+        assert tracer is not None, "it made the span"
         for stage, took_ns in self._stages.items():
-            tracer.begin(stage.value, context, began_ns=at_ns).end(ended_ns=at_ns + took_ns)
+            tracer.begin(stage.value, self.trace, began_ns=at_ns).end(ended_ns=at_ns + took_ns)
             at_ns += took_ns
-        self._span.end(
+        span.end(
             failed=result in (Result.UNAVAILABLE, Result.FAILED),
-            match_id=self.match_id,
+            match_id=_known(self.match_id, is_match_id),
             player_id=self.player_id,
-            request_id=self.request_id,
+            request_id=_known(self.request_id, is_request_id),
             result=result.value,
             reason="" if isinstance(answer, Answered) else _reason(answer),
         )
+
+
+def _known(text: str, is_id: Callable[[str], bool]) -> str:
+    return text if not text or is_id(text) else MALFORMED
+
+
+def _id(text: str, is_id: Callable[[str], bool]) -> str:
+    """In JSON. What has the form of a UUID, as nearly all have, needs no looking at."""
+    return f'"{text}"' if is_match_id(text) else quoted(_known(text, is_id))
 
 
 def result_of(answer: Answer | Exception) -> Result:

@@ -100,6 +100,7 @@ def output(monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
     root.setLevel(level)
     sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
     structlog.configure(**before)
+    logs._frequent.output = None
 
 
 def secrets_of(token: str) -> dict[str, Any]:

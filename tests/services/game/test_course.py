@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
-from structlog.testing import capture_logs
 
 from engine.refusal import Refusal
 from engine.seats import NORTH
-from services.common import tracing
+from services.common import redaction, tracing
 from services.common.errors import ServiceError, limit_reached, malformed, try_again
 from services.common.tracing import NoTracer, TraceContext
 from services.game.asked import held_error
@@ -34,7 +34,12 @@ class Desk:
     def __init__(self) -> None:
         self.now = 1_000_000_000
         self.registry = CollectorRegistry()
-        self.courses = Courses(CommandMetrics(self.registry), NoTracer(), lambda: self.now)
+        self.lines: list[dict[str, Any]] = []
+        """What was logged."""
+        self.courses = Courses(CommandMetrics(self.registry), NoTracer(), lambda: self.now, self.write)
+
+    def write(self, event: str, fields: str) -> None:
+        self.lines.append({"event": event, **json.loads(f"{{{fields}}}")})
 
     def begin(self, **changed: Any) -> Course:
         # Read 30 ms after the last idle instant, behind a gap of 200 ms in the whole life of the process.
@@ -88,14 +93,12 @@ def applied(desk: Desk, course: Course, *, timed: bool = True) -> None:
 def test_a_command_that_was_applied_has_one_line_with_everything() -> None:
     """From the last instant at which nothing was unread: a stall before the read counts as waiting in line."""
     desk = Desk()
-    with capture_logs() as lines:
-        course = desk.begin()
-        applied(desk, course)
-        course.end(APPLIED)
-    assert lines == [
+    course = desk.begin()
+    applied(desk, course)
+    course.end(APPLIED)
+    assert desk.lines == [
         {
             "event": "command",
-            "log_level": "info",
             "match_id": MATCH,
             "player_id": "ann",
             "request_id": "r1",
@@ -119,12 +122,11 @@ def test_a_command_that_was_applied_has_one_line_with_everything() -> None:
 
 def test_what_takes_no_turn_waits_for_no_verdict() -> None:
     desk = Desk()
-    with capture_logs() as lines:
-        course = desk.begin(kind="start")
-        applied(desk, course, timed=False)
-        course.end(APPLIED)
-    assert "verdict_ms" not in lines[0]
-    assert "charged_ns" not in lines[0]
+    course = desk.begin(kind="start")
+    applied(desk, course, timed=False)
+    course.end(APPLIED)
+    assert "verdict_ms" not in desk.lines[0]
+    assert "charged_ns" not in desk.lines[0]
     assert desk.value("spectacular_bid_command_stage_seconds_count", stage="verdict") == 0
     assert desk.value("spectacular_bid_command_stage_seconds_count", stage="commit") == 1
 
@@ -144,37 +146,34 @@ def test_what_takes_no_turn_waits_for_no_verdict() -> None:
 )
 def test_a_command_without_effect_says_why(answer: Any, result: str, reason: str) -> None:
     desk = Desk()
-    with capture_logs() as lines:
-        desk.begin().end(answer)
-    assert [(line["result"], line["reason"]) for line in lines] == [(result, reason)]
+    desk.begin().end(answer)
+    assert [(line["result"], line["reason"]) for line in desk.lines] == [(result, reason)]
     assert desk.counted() == {result: 1}
     assert desk.observed()["all"] == 0
 
 
 def test_a_repeated_request_is_applied_and_waited_for_nothing() -> None:
     desk = Desk()
-    with capture_logs() as lines:
-        course = desk.begin()
-        course.reached(Stage.QUEUE)
-        course.end(APPLIED)
-    assert [(line["result"], line["repeated"]) for line in lines] == [("applied", True)]
+    course = desk.begin()
+    course.reached(Stage.QUEUE)
+    course.end(APPLIED)
+    assert [(line["result"], line["repeated"]) for line in desk.lines] == [("applied", True)]
     assert desk.counted() == {"applied": 1}
     assert desk.observed()["all"] == 0
 
 
 def test_a_command_whose_answer_came_too_late_is_counted_once_and_says_later_that_it_was_applied() -> None:
     desk = Desk()
-    with capture_logs() as lines:
-        course = desk.begin()
-        with pytest.raises(ServiceError), course.told():
-            raise try_again("the answer takes long")
-        applied(desk, course)
-        course.end(APPLIED)
-    assert [(line["event"], line["result"]) for line in lines] == [
+    course = desk.begin()
+    with pytest.raises(ServiceError), course.told():
+        raise try_again("the answer takes long")
+    applied(desk, course)
+    course.end(APPLIED)
+    assert [(line["event"], line["result"]) for line in desk.lines] == [
         ("command", "unavailable"),
         ("command_late", "applied"),
     ]
-    assert lines[1]["revision"] == 12
+    assert desk.lines[1]["revision"] == 12
     assert desk.counted() == {"unavailable": 1}
     assert desk.value("spectacular_bid_command_seconds_count") == 1
 
@@ -182,25 +181,23 @@ def test_a_command_whose_answer_came_too_late_is_counted_once_and_says_later_tha
 def test_a_client_that_goes_away_ends_nothing() -> None:
     """Its command goes on, and is told when it has ended."""
     desk = Desk()
-    with capture_logs() as lines:
-        course = desk.begin()
-        with pytest.raises(asyncio.CancelledError), course.told():
-            raise asyncio.CancelledError
-        assert lines == []
-        applied(desk, course)
-        course.end(APPLIED)
-    assert [line["result"] for line in lines] == ["applied"]
+    course = desk.begin()
+    with pytest.raises(asyncio.CancelledError), course.told():
+        raise asyncio.CancelledError
+    assert desk.lines == []
+    applied(desk, course)
+    course.end(APPLIED)
+    assert [line["result"] for line in desk.lines] == ["applied"]
 
 
 def test_an_answer_that_is_known_is_told_once() -> None:
     desk = Desk()
     refused = refusal_error(Refusal.NOT_YOUR_TURN)
-    with capture_logs() as lines:
-        course = desk.begin()
-        course.end(refused)
-        with pytest.raises(ServiceError), course.told():
-            raise refused
-    assert len(lines) == 1
+    course = desk.begin()
+    course.end(refused)
+    with pytest.raises(ServiceError), course.told():
+        raise refused
+    assert len(desk.lines) == 1
     assert desk.counted() == {"refused": 1}
 
 
@@ -208,10 +205,35 @@ def test_an_answer_that_is_known_is_told_once() -> None:
 def test_a_line_names_the_trace_of_its_call_and_no_id_that_is_none(text: str) -> None:
     """What a client calls an id does not get into the log unless it has the form of one."""
     desk = Desk()
-    with capture_logs() as lines, tracing.within(TRACE):
+    with tracing.within(TRACE):
         course = desk.begin(match_id=text, request_id=text)
         course.end(malformed("match_id: must be a lower-case UUID"))
     assert course.trace == TRACE
-    assert lines[0]["trace_id"] == TRACE.trace_id
-    assert (lines[0]["match_id"], lines[0]["request_id"]) == ("malformed", "malformed")
-    assert NORTH.value not in lines[0].values()
+    assert desk.lines[0]["trace_id"] == TRACE.trace_id
+    assert (desk.lines[0]["match_id"], desk.lines[0]["request_id"]) == ("malformed", "malformed")
+    assert NORTH.value not in desk.lines[0].values()
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "6|6",
+        f"eyJ{'a' * 40}.b",
+        "0123456789abcdef" * 4,
+        "Bearer abc",
+        "a secret of ours!",
+        "x" * 20_000,
+    ],
+)
+def test_what_looks_like_a_secret_is_in_no_line_whoever_chose_it(secret: str) -> None:
+    """A client may choose what it calls a request, and an issuer what it calls a player."""
+    desk = Desk()
+    before = set(redaction._secrets)
+    redaction.hide(["a secret of ours!"])
+    desk.begin(request_id=secret.replace(" ", "_"), player_id=secret).end(OSError())
+    shown, request_id = redaction.clean(secret), redaction.clean(secret.replace(" ", "_"))
+    redaction._secrets.intersection_update(before)
+    assert shown != secret
+    assert secret not in json.dumps(desk.lines)
+    assert desk.lines[0]["player_id"] == shown
+    assert desk.lines[0]["request_id"] in ("malformed", request_id)
