@@ -16,6 +16,7 @@ from typing import Final
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW_MAX: Final = 2**31 - 1
 WINDOW_FIRST: Final = 65_535
+FRAME_MAX: Final = 2**14
 TOP_UP_BYTES: Final = 2**24
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
@@ -86,7 +87,7 @@ class Connection(asyncio.Protocol):
         size = len(message) + _MESSAGE.size
         self._window -= size
         call.window -= size
-        if self._window < 0 or call.window < 0:
+        if size > FRAME_MAX or self._window < 0 or call.window < 0:
             raise ProtocolError("more was sent than the server lets us")
         self._frame(DATA, flags, call.number, _MESSAGE.pack(0, len(message)) + message)
 
