@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.match import HEARTBEAT_SECONDS_MAX
 from engine.rules.book import TAG_LENGTH_MAX
-from services.common import auth, guard, limits
+from services.common import auth, guard, limits, outlet
 from services.common.allowance import Rate
 from services.common.settings import CommonSettings
 from services.game import creation, inbox, rpc, story
@@ -27,7 +27,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "request message, unpacked": f"{guard.MESSAGE_BYTES_MAX // 1024} KiB",
         "metadata of a call": f"{guard.METADATA_BYTES_MAX // 1024} KiB",
         "first message of a call": f"{guard.FIRST_MESSAGE_SECONDS:g} s",
-        "message of a stream that its client does not take": f"{guard.WRITE_SECONDS:g} s",
+        "message of a stream that its client does not take": f"{outlet.WRITE_SECONDS:g} s",
         "calls and commands of an address on one process": f"{_rate(policy.address_calls)}; a call that is not"
         f" answered from memory, and a stream, counts as {limits.DEAR_COST:g}",
         "calls of an address under way on one process": shown_default(CommonSettings, "address_open_calls"),

@@ -24,6 +24,7 @@ from services.common.gates import Gate
 from services.common.limits import Limit, LimitError, Limits, set_visit
 from services.common.logs import get_logger
 from services.common.metrics import CallMetrics, LimitMetrics, RpcMetrics
+from services.common.outlet import SLOW_SECONDS, WRITE_SECONDS, Outlet, Outlets
 from services.common.tenures import Tenures
 from services.common.tracing import Kind, NoTracer, Span, Tracer
 from services.storage.pool import TRANSIENT
@@ -32,10 +33,6 @@ OPEN_PREFIXES = ("/grpc.health.v1.", "/grpc.reflection.")
 UNTRACED_PREFIXES = ("/spectacularbid.internal.clock.", "/spectacularbid.internal.placement.")
 """Streams that last as long as their processes, and are about everybody: what they carry may name traces."""
 
-SLOW_SECONDS = 1.0
-"""The reader of a stream that does not take a message for so long does not keep up."""
-WRITE_SECONDS: Final = 15.0
-"""Nor is one waited for longer than that: the stream ends."""
 FIRST_MESSAGE_SECONDS: Final = 5.0
 """A call that says nothing for so long ends."""
 MESSAGE_BYTES_MAX: Final = 64 * 1024
@@ -92,7 +89,8 @@ def _forgiving(
 def _counting(serialize: Callable[[Any], bytes], sent: Callable[[], None]) -> Callable[[Any], bytes]:
     def write(message: Any) -> bytes:
         sent()
-        return serialize(message)
+        # What many are told alike is encoded once, by whoever tells it.
+        return message if isinstance(message, bytes) else serialize(message)
 
     return write
 
@@ -150,8 +148,7 @@ class Guard(grpc.aio.ServerInterceptor):
         self._limits = limits or Limits()
         self._refused = refused or LimitMetrics(CollectorRegistry())
         self._bytes_max = bytes_max
-        self._slow_seconds = slow_seconds
-        self._write_seconds = write_seconds
+        self._outlets = Outlets(slow_seconds, write_seconds)
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._unknown = self._wrap(_UNKNOWN, None)
         # server.stop() can return before cancelled handlers have cleaned up; whoever closes the pool awaits these.
@@ -238,27 +235,10 @@ class Guard(grpc.aio.ServerInterceptor):
         return behaviour
 
     async def _write_all(self, responses: Any, context: Context, slow: Counter) -> None:
-        later = asyncio.get_running_loop().call_later
-        begun = False
+        outlet = Outlet(self._outlets, context, slow)
         try:
             async for response in responses:
-                if not begun:
-                    # On its own: a first message that is given up would leave it in doubt whether this was sent.
-                    await context.send_initial_metadata(())
-                    begun = True
-                # A write waits until there is room for it: for a reader that does not read, it would wait for ever.
-                waiting = later(self._slow_seconds, slow.inc)
-                try:
-                    async with asyncio.timeout(self._write_seconds):
-                        await context.write(response)
-                except TimeoutError:
-                    raise LimitError(
-                        Limit.SLOW_READER,
-                        f"nothing was read for {self._write_seconds:g} s; open the stream again",
-                        1.0,
-                    ) from None
-                finally:
-                    waiting.cancel()
+                await outlet.write(response)
         finally:
             await responses.aclose()
 

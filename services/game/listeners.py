@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from services.game.story import Audience
 
@@ -17,6 +17,13 @@ PROMPT: Final = 2
 """Streams of a seat that are woken at once, whatever else there is to tell: the newest, which its player looks at."""
 
 
+class Waking(Protocol):
+    """Who is woken."""
+
+    def set(self) -> None:
+        """There is news."""
+
+
 class Pace:
     """Wakes the streams of all matches of a process, a few at a time.
 
@@ -25,16 +32,16 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.Event, None] = {}
+        self._waiting: dict[Waking, None] = {}
         self._left = AT_ONCE
         self._timer: asyncio.TimerHandle | None = None
 
-    def wake(self, wakes: Iterable[asyncio.Event]) -> None:
+    def wake(self, wakes: Iterable[Waking]) -> None:
         """Sets them soon, behind those that wait; one that waits already is set once."""
         self._waiting.update(dict.fromkeys(wakes))
         self._some()
 
-    def forget(self, wake: asyncio.Event) -> None:
+    def forget(self, wake: Waking) -> None:
         """Nobody waits for it any more."""
         self._waiting.pop(wake, None)
 
@@ -56,18 +63,18 @@ class Listeners:
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
-        self._wakes: dict[Audience, dict[asyncio.Event, None]] = {audience: {} for audience in Audience}
+        self._wakes: dict[Audience, dict[Waking, None]] = {audience: {} for audience in Audience}
         """The oldest first."""
         self._present: Counter[Audience] = Counter()
         self.news = 0
         """Grows with everything that listeners should look at."""
 
-    def add(self, wake: asyncio.Event, audience: Audience) -> None:
+    def add(self, wake: Waking, audience: Audience) -> None:
         """Sets `wake` with all news until `remove`."""
         self._wakes[audience][wake] = None
         self._present[audience] += 1
 
-    def remove(self, wake: asyncio.Event, audience: Audience) -> None:
+    def remove(self, wake: Waking, audience: Audience) -> None:
         """Ends `add`."""
         self._wakes[audience].pop(wake, None)
         self._present[audience] -= 1
@@ -84,7 +91,7 @@ class Listeners:
         do takes the longer the more it is, and nobody else shall be able to wait for it.
         """
         self.news += 1
-        later: list[asyncio.Event] = []
+        later: list[Waking] = []
         for audience in sorted(
             Audience, key=lambda audience: (audience is Audience.SPECTATOR, audience is to_act)
         ):

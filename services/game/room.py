@@ -30,6 +30,7 @@ from services.game.departure import Departure
 from services.game.endings import ending_of, log_end
 from services.game.hearing import Hearing
 from services.game.inbox import Declared, LogLost, Message, Probed
+from services.game.listeners import Waking
 from services.game.metrics import Stage
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
@@ -89,7 +90,7 @@ class Room(Hearing):
             raise limit_reached("too many commands of this seat are waiting", 0.2)
         self._inbox.post(asked)
 
-    def listen(self, wake: asyncio.Event, audience: Audience) -> None:
+    def listen(self, wake: Waking, audience: Audience) -> None:
         """Sets `wake` with all news until `listeners.remove`."""
         self.listeners.add(wake, audience)
         # The player to act may be back.

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -21,6 +22,7 @@ from services.common.auth import Identity, caller
 from services.common.errors import ServiceError, SlowReaderError, malformed, try_again
 from services.common.guard import Context
 from services.common.limits import DEAR_COST, visit
+from services.common.patience import Patience
 from services.common.questions import Questions
 from services.game.asked import Asked, repeated
 from services.game.course import Answer, Course, Courses
@@ -34,7 +36,7 @@ from services.game.room import Room
 from services.game.rooms import Rooms, match_not_found
 from services.game.settings import GameSettings
 from services.game.story import Audience, Story, player_to_pb
-from services.game.streams import Conversation, Follower, applied_to_pb, watch
+from services.game.streams import Conversation, Follower, Wake, applied_to_pb, watch
 from services.storage import matches, ownership
 from services.storage.matches import SummaryRow
 from services.storage.pool import Pool
@@ -81,6 +83,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self._settings = settings
         self._incarnation = incarnation
         self._courses = courses
+        self._quiet = Patience(settings.heartbeat_seconds, Wake.late)
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
@@ -148,12 +151,12 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self,
         request: pb.WatchRequest,
         context: Context,  # noqa: ARG002
-    ) -> AsyncIterator[pb.WatchResponse]:
-        """The news of a match."""
+    ) -> AsyncIterator[Any]:
+        """The news of a match; encoded."""
         with self._stream() as stream:
             follower = stream.follow(await self._follow(request))
             # Closed here and now, not whenever the collector comes by.
-            async with contextlib.aclosing(watch(follower, self._settings.heartbeat_seconds)) as news:
+            async with contextlib.aclosing(watch(follower, self._quiet)) as news:
                 async for response in news:
                     yield response
 
@@ -161,8 +164,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self,
         request_iterator: AsyncIterator[pb.PlayRequest],
         context: Context,  # noqa: ARG002
-    ) -> AsyncIterator[pb.PlayResponse]:
-        """Commands and news of one match on one stream."""
+    ) -> AsyncIterator[Any]:
+        """Commands and news of one match on one stream; encoded."""
         identity = caller()
         with self._stream() as stream:
             first = await anext(request_iterator, None)
@@ -171,7 +174,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
             source = await self._find(first.join.match_id)
             audience = _story(source).audience_of(identity.player_id)
             follower = stream.follow(Follower(source, audience, first.join.resume_after))
-            conversation = Conversation(follower, self._settings.heartbeat_seconds)
+            conversation = Conversation(follower, self._quiet)
             pump = asyncio.create_task(self._pump(request_iterator, source, conversation, identity))
 
             def ended(pump: asyncio.Task[None]) -> None:
@@ -239,7 +242,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         source = await self._find(request.match_id)
         story = _story(source)
         left = source.left() if isinstance(source, Room) else None
-        return pb.GetMatchResponse(snapshot=story.snapshot(story.audience_of(caller().player_id), left))
+        told = pb.WatchResponse.FromString(story.snapshot(story.audience_of(caller().player_id), left))
+        return pb.GetMatchResponse(snapshot=told.snapshot)
 
     async def ListMyMatches(
         self,

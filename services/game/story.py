@@ -16,14 +16,14 @@ from engine.eventjson import event_from_json
 from engine.match import Match, evolve, legal
 from engine.seats import Seat
 from engine.shuffle import NOTHING, offered
-from engine.view import View, redact, redact_for_device, view
+from engine.view import SeatEvent, View, redact, redact_for_device, view
 from services.game.shuffle import Seeds
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import first_state
-from services.wire import tables
+from services.wire import parts, tables
 from services.wire.events import event_to_pb
 from services.wire.tables import Left
-from spectacularbid.match.v1 import event_pb2, match_service_pb2, table_pb2
+from spectacularbid.match.v1 import table_pb2
 
 HISTORY_MAX: Final = 1024
 """Events kept for resuming; who is further behind starts with a snapshot."""
@@ -73,14 +73,13 @@ class Story:
         """When the phase began, by the database's clock, as far as it was read back from the log."""
         self.answers: dict[tuple[str, str], Answered] = {}
         """Requests that had their effect, by `asked_as`."""
-        audiences = (
-            (Audience.DEVICE, Audience.SPECTATOR)
-            if row.same_device
-            else (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR)
-        )
-        self._told: dict[Audience, list[event_pb2.MatchEvent]] = {audience: [] for audience in audiences}
-        self._shown: list[event_pb2.MatchEvent] = []
-        """What the shared device was told of the hand of the turn that is open, as everybody else was told."""
+        self._public: list[bytes] = []
+        """The events that are kept, as whoever has no seat is told: encoded once, for everybody who is told the same."""
+        told = (Audience.DEVICE,) if row.same_device else (Audience.NORTH, Audience.SOUTH)
+        self._own: dict[Audience, dict[int, bytes]] = {audience: {} for audience in told}
+        """What a seat is told instead, by sequence."""
+        self._seen: dict[Audience, _Seen] = {}
+        """The table as it was asked for last."""
         self._forgotten = 0
         """Events at the beginning that are not kept any more."""
 
@@ -136,38 +135,38 @@ class Story:
             self._encode(event, credited_ns)
 
     def _encode(self, event: Event, credited_ns: int) -> None:
-        public = event_to_pb(self.sequence, redact(event, None), self.state, credited_ns)
-        for audience, told in self._told.items():
-            if audience is Audience.DEVICE:
-                seen = redact_for_device(event)
-            else:
-                seen = redact(event, audience.seat, self.state.mode)
-            # Most events are the same for everybody: encoded once.
-            told.append(
-                public if seen is event else event_to_pb(self.sequence, seen, self.state, credited_ns)
-            )
-            if audience is Audience.DEVICE and seen is not event:
-                self._shown.append(public)
-            if len(told) > HISTORY_MAX:
-                del told[: len(told) - HISTORY_MAX]
-        self._forgotten = max(0, self.sequence - HISTORY_MAX)
-        if self._shown and self.state.to_act is None:
-            self._hide()
+        public = redact(event, None)
+        self._public.append(self._encoded(public, credited_ns))
+        if public is not event:
+            # Only of these there is something to hide: what everybody may know, all are told alike.
+            for audience, own in self._own.items():
+                device = audience is Audience.DEVICE
+                seen = redact_for_device(event) if device else redact(event, audience.seat, self.state.mode)
+                if seen != public:
+                    own[self.sequence] = self._encoded(seen, credited_ns)
+        if len(self._public) > HISTORY_MAX:
+            del self._public[0]
+            self._forgotten += 1
+            for own in self._own.values():
+                own.pop(self._forgotten, None)
+        if self.row.same_device and self.state.to_act is None:
+            # The turn is over, and so is the showing of its hand: whoever resumes from before it now holds the device in
+            # the other seat's turn (rule 7.4), and is told what everybody is.
+            self._own[Audience.DEVICE].clear()
 
-    def _hide(self) -> None:
-        """The turn is over, and so is the showing of its hand: whoever resumes from before it now holds the device in
-        the other seat's turn (rule 7.4)."""
-        told = self._told[Audience.DEVICE]
-        for public in self._shown:
-            if public.sequence > self._forgotten:
-                told[public.sequence - 1 - self._forgotten] = public
-        self._shown.clear()
+    def _encoded(self, seen: SeatEvent, credited_ns: int) -> bytes:
+        return parts.event(event_to_pb(self.sequence, seen, self.state, credited_ns))
 
-    def since(self, audience: Audience, sequence: int) -> list[event_pb2.MatchEvent] | None:
-        """The events after `sequence`; None when they are not all kept, or the number is of the future."""
+    def since(self, audience: Audience, sequence: int) -> bytes | None:
+        """The events after `sequence`, in a WatchResponse; None when they are not all kept, or the number is of the
+        future."""
         if not self._forgotten <= sequence <= self.sequence:
             return None
-        return self._told[audience][sequence - self._forgotten :]
+        events = self._public[sequence - self._forgotten :]
+        own = self._own.get(audience)
+        if own:
+            events = [own.get(number, event) for number, event in enumerate(events, sequence + 1)]
+        return b"".join(events)
 
     def view(self, audience: Audience) -> View:
         """The table as this audience may see it."""
@@ -178,14 +177,34 @@ class Story:
         seen = view(state, state.to_act or state.awaiting_reveal or Seat.NORTH)
         return seen._replace(legal=legal(state))
 
-    def prompt(self, audience: Audience, left: Left | None) -> table_pb2.Prompt:
-        """The question on the table."""
-        return tables.prompt_to_pb(self.view(audience), self.sequence, left)
+    def prompt(self, audience: Audience, left: Left | None) -> bytes:
+        """The question on the table, in a WatchResponse."""
+        return parts.prompt(self._prompt(audience, left))
 
-    def snapshot(self, audience: Audience, left: Left | None) -> match_service_pb2.Snapshot:
-        """Everything this audience may know."""
+    def _prompt(self, audience: Audience, left: Left | None) -> bytes:
+        seen = self._look(audience)
+        return parts.with_clock(seen.question, tables.clock_to_pb(seen.view, left))
+
+    def snapshot(self, audience: Audience, left: Left | None) -> bytes:
+        """Everything this audience may know, in a WatchResponse."""
+        seen = self._look(audience)
+        if seen.table is None:
+            seen.table = parts.without_prompt(self._table(seen.view))
+        return parts.snapshot(self.sequence, seen.table, self._prompt(audience, left))
+
+    def _look(self, audience: Audience) -> _Seen:
+        # Not sooner than it is asked for: to list what may be done takes the longer the more it is, and whoever may do
+        # nothing is told first.
+        seen = self._seen.get(audience)
+        if seen is None or seen.state is not self.state:
+            view = self.view(audience)
+            question = parts.without_clock(tables.prompt_to_pb(view, self.sequence, None))
+            seen = self._seen[audience] = _Seen(self.state, view, question)
+        return seen
+
+    def _table(self, view: View) -> table_pb2.Table:
         row = self.row
-        table = tables.table_to_pb(self.view(audience), self.sequence, left)
+        table = tables.table_to_pb(view, self.sequence, None)
         table.match_id = row.match_id
         table.north.CopyFrom(player_to_pb(row.north))
         table.south.CopyFrom(player_to_pb(row.south))
@@ -196,7 +215,17 @@ class Story:
         table.next_commitment = "" if self.over else self.announced or ""
         if self.state.pressed:
             table.contributions.CopyFrom(tables.contributions_to_pb(self.offered))
-        return match_service_pb2.Snapshot(sequence=self.sequence, table=table)
+        return table
+
+
+@dataclasses.dataclass(slots=True)
+class _Seen:
+    """The table as one audience sees it until something happens. Only what the clocks show changes meanwhile."""
+
+    state: Match
+    view: View
+    question: bytes
+    table: bytes | None = None
 
 
 def player_to_pb(player: PlayerRow) -> table_pb2.Player:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from services.common.errors import ServiceError, malformed
+from services.common.patience import Patience
 from services.game.course import Answer
+from services.game.listeners import Waking
 from services.game.room import Room
 from services.game.story import Answered, Audience, Story
+from services.wire import parts
 from services.wire.commands import refused_to_pb
 from services.wire.tables import Left
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -52,31 +54,25 @@ class Follower:
         """Whether a clock of the match runs."""
         return self._story.state.to_act is not None
 
-    def take(self) -> pb.WatchResponse | None:
-        """Everything the reader does not have, or None."""
+    def take(self) -> bytes | None:
+        """Everything the reader does not have, as a WatchResponse; or None."""
         story, room = self._story, self._room
         news = room.listeners.news if room is not None else 0
         if news == self._news and self._cursor is not None:
             return None
         self._news = news
-        response = self._catch_up()
+        cursor, self._cursor = self._cursor, story.sequence
+        events = None if cursor is None else story.since(self._audience, cursor)
+        told = story.snapshot(self._audience, self._left()) if events is None else events
         if story.over:
             self.finished = True
         elif room is not None and room.closed and not room.held:
             self.finished = True
-            response.reconnect.SetInParent()
-            response.reconnect.address = room.departure.successor
-        elif not response.HasField("snapshot"):
-            response.prompt.CopyFrom(story.prompt(self._audience, self._left()))
-        return response
-
-    def _catch_up(self) -> pb.WatchResponse:
-        story = self._story
-        events = None if self._cursor is None else story.since(self._audience, self._cursor)
-        self._cursor = story.sequence
-        if events is None:
-            return pb.WatchResponse(snapshot=story.snapshot(self._audience, self._left()))
-        return pb.WatchResponse(events=events)
+            elsewhere = pb.Reconnect(address=room.departure.successor)
+            told += pb.WatchResponse(reconnect=elsewhere).SerializeToString()
+        elif events is not None:
+            told += story.prompt(self._audience, self._left())
+        return told
 
     def _left(self) -> Left | None:
         return None if self._room is None else self._room.left()
@@ -86,34 +82,66 @@ class Follower:
         """Whether there is news that the reader was not told: its turn to be woken has not come."""
         return self._room is not None and self._room.listeners.news != self._news
 
-    def heartbeat(self) -> pb.WatchResponse:
-        """Proof of life."""
-        return pb.WatchResponse(heartbeat=pb.Heartbeat(sequence=self._story.sequence))
+    def heartbeat(self) -> bytes:
+        """Proof of life, as a WatchResponse."""
+        return pb.WatchResponse(heartbeat=pb.Heartbeat(sequence=self._story.sequence)).SerializeToString()
 
-    def listen(self, wake: asyncio.Event) -> None:
+    def listen(self, wake: Waking) -> None:
         """Sets `wake` with all news."""
         if self._room is not None:
             self._room.listen(wake, self._audience)
 
-    def unlisten(self, wake: asyncio.Event) -> None:
+    def unlisten(self, wake: Waking) -> None:
         """Ends `listen`."""
         if self._room is not None:
             self._room.listeners.remove(wake, self._audience)
 
 
-async def _woken(wake: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await wake.wait()
-    except TimeoutError:
-        # News may have come in this very moment: told as such, not as a heartbeat that is ahead of them.
-        return wake.is_set()
-    return True
+class Wake:
+    """What one stream waits for: set by news, by answers, and by whatever else there is to say."""
+
+    __slots__ = ("_is_set", "_quiet", "_waiter")
+
+    def __init__(self, quiet: Patience[Wake]) -> None:
+        """`quiet`: of all streams of the process, made with `Wake.late`."""
+        self._quiet = quiet
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """There is something to say."""
+        self._is_set = True
+        self._go_on()
+
+    def late(self) -> None:
+        """There has been nothing to say for long: time for a heartbeat."""
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def clear(self) -> None:
+        """All that there was to say is said from here on."""
+        self._is_set = False
+
+    async def wait(self) -> bool:
+        """Whether it is set; False when it was not for long."""
+        if not self._is_set:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._quiet.begin(self)
+            try:
+                await self._waiter
+            finally:
+                self._quiet.end(self)
+                self._waiter = None
+        # News may have come behind the timeout, in this very moment: told as such, not as a heartbeat that is ahead of them.
+        return self._is_set
 
 
-async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncGenerator[pb.WatchResponse, None]:
+async def watch(follower: Follower, quiet: Patience[Wake]) -> AsyncGenerator[bytes, None]:
     """The messages of a Watch stream, to the end of the match or of this process's part in it."""
-    wake = asyncio.Event()
+    wake = Wake(quiet)
     follower.listen(wake)
     try:
         while True:
@@ -123,7 +151,7 @@ async def watch(follower: Follower, heartbeat_seconds: float) -> AsyncGenerator[
                 yield response
             if follower.finished:
                 return
-            if not await _woken(wake, heartbeat_seconds) and not follower.behind:
+            if not await wake.wait() and not follower.behind:
                 yield follower.heartbeat()
     finally:
         follower.unlisten(wake)
@@ -136,11 +164,10 @@ ANSWERS_MAX: Final = 1024
 class Conversation:
     """A Play stream: news and answers, all that is there in one message."""
 
-    def __init__(self, follower: Follower, heartbeat_seconds: float) -> None:
+    def __init__(self, follower: Follower, quiet: Patience[Wake]) -> None:
         self._follower = follower
-        self._heartbeat_seconds = heartbeat_seconds
-        self._wake = asyncio.Event()
-        self._answers: deque[pb.Answer] = deque()
+        self._wake = Wake(quiet)
+        self._answers: list[pb.Answer] = []
         self._expected = 0
         self._error: BaseException | None = None
 
@@ -165,26 +192,25 @@ class Conversation:
         self._error = error
         self._wake.set()
 
-    async def responses(self) -> AsyncGenerator[pb.PlayResponse, None]:
+    async def responses(self) -> AsyncGenerator[bytes, None]:
         """The messages of the stream."""
-        follower = self._follower
-        follower.listen(self._wake)
+        follower, wake = self._follower, self._wake
+        follower.listen(wake)
         try:
             while True:
-                self._wake.clear()
+                wake.clear()
                 news = None if follower.finished else follower.take()
-                answers = list(self._answers)
-                self._answers.clear()
+                answers, self._answers = self._answers, []
                 if news is not None or answers:
-                    yield pb.PlayResponse(news=news, answers=answers)
+                    yield parts.play_response(news, answers)
                 if self._error is not None:
                     raise self._error
                 if follower.finished and not self._expected and not self._answers:
                     return
-                if not await _woken(self._wake, self._heartbeat_seconds) and not follower.behind:
-                    yield pb.PlayResponse(news=follower.heartbeat())
+                if not await wake.wait() and not follower.behind:
+                    yield parts.play_response(follower.heartbeat(), ())
         finally:
-            follower.unlisten(self._wake)
+            follower.unlisten(wake)
 
 
 def applied_to_pb(answered: Answered) -> pb.Applied:

@@ -26,10 +26,9 @@ from services.game.story import Audience, Story
 from services.storage.matches import LogRow
 from services.storage.script import Script
 from services.wire.commands import command_from_pb
-from spectacularbid.match.v1 import event_pb2
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.tables import deal
-from tests.services.game.test_story import match_row
+from tests.services.game.test_story import match_row, told
 
 ROW = match_row()
 SECRET = bytes(range(32))
@@ -56,19 +55,17 @@ def started(story: Story, script: Script | None = None) -> RoundDealt:
 
 def test_a_deal_is_drawn_from_what_was_announced_and_what_the_players_added() -> None:
     story = Story(ROW, SEEDS)
-    announced = story.snapshot(Audience.SPECTATOR, None).table.next_commitment
+    announced = told(story, Audience.SPECTATOR, -1).snapshot.table.next_commitment
     assert announced == seed_commitment(ROW.match_id, 1, SEEDS.of(1))
     dealt = started(story)
     assert dealt.deal == drawn(ROW.match_id, 1, SEEDS.of(1), GIVEN)
     assert (dealt.salt, dealt.commitment, dealt.contributions) == (SEEDS.of(1), announced, GIVEN)
     assert not dealt.scripted
-    told = story.since(Audience.NORTH, 2)
-    assert told is not None
-    (event,) = told
+    (event,) = told(story, Audience.NORTH, 2).events
     assert event.hand_dealt.commitment == announced
     assert (event.hand_dealt.contributions.north, event.hand_dealt.contributions.south) == tuple(GIVEN)
     assert event.hand_dealt.next_commitment == seed_commitment(ROW.match_id, 2, SEEDS.of(2))
-    assert story.snapshot(Audience.NORTH, None).table.next_commitment == event.hand_dealt.next_commitment
+    assert told(story, Audience.NORTH, -1).snapshot.table.next_commitment == event.hand_dealt.next_commitment
 
 
 def test_everybody_is_told_with_the_press_what_it_adds() -> None:
@@ -76,20 +73,19 @@ def test_everybody_is_told_with_the_press_what_it_adds() -> None:
     story = Story(ROW, SEEDS)
     pressed(story, Start(NORTH, GIVEN.north))
     for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
-        (event,) = story.since(audience, 0) or [event_pb2.MatchEvent()]
+        (event,) = told(story, audience, 0).events
         assert event.started.contribution == GIVEN.north
-        table = story.snapshot(audience, None).table
+        table = told(story, audience, -1).snapshot.table
         assert (table.contributions.north, table.contributions.south) == (GIVEN.north, b"")
     pressed(story, Start(SOUTH))
-    assert not story.snapshot(Audience.SOUTH, None).table.HasField("contributions")
+    assert not told(story, Audience.SOUTH, -1).snapshot.table.HasField("contributions")
 
 
 def test_the_secret_and_the_seeds_are_told_to_nobody() -> None:
     story = Story(ROW, SEEDS)
     started(story)
     for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
-        raw = b"".join(message.SerializeToString() for message in story.since(audience, 0) or ())
-        raw += story.snapshot(audience, None).SerializeToString()
+        raw = (story.since(audience, 0) or b"") + story.snapshot(audience, None)
         for hidden in (SECRET, SEEDS.of(1), SEEDS.of(2)):
             assert hidden not in raw
             assert hidden.hex().encode() not in raw
@@ -136,9 +132,7 @@ def test_a_scripted_deal_is_marked_and_the_next_one_is_drawn_again() -> None:
     dealt = started(story, Script(deals=(deal("6|6"),)))
     assert (dealt.deal, dealt.scripted, dealt.contributions) == (deal("6|6"), True, None)
     assert dealt.next_commitment == SEEDS.commitment(2)
-    told = story.since(Audience.SPECTATOR, 2)
-    assert told is not None
-    assert told[0].hand_dealt.scripted
+    assert told(story, Audience.SPECTATOR, 2).events[0].hand_dealt.scripted
 
 
 def test_a_round_that_nobody_announced_is_dealt_as_before_and_the_next_one_announced() -> None:

@@ -73,8 +73,8 @@ def told(story: Story, audience: Audience, after: int) -> pb.WatchResponse:
     """What a stream would say to a reader who has `after`."""
     events = story.since(audience, after)
     if events is None:
-        return pb.WatchResponse(snapshot=story.snapshot(audience, None))
-    return pb.WatchResponse(events=events, prompt=story.prompt(audience, None))
+        return pb.WatchResponse.FromString(story.snapshot(audience, None))
+    return pb.WatchResponse.FromString(events + story.prompt(audience, None))
 
 
 @pytest.mark.parametrize("mode", ["rated", "same_device"])
@@ -121,7 +121,7 @@ def test_a_resume_on_one_device_shows_no_hand_of_a_turn_that_is_over() -> None:
         story.tell(ruling, 0)
         state = story.state
         told_again = 0
-        for event in story.since(Audience.DEVICE, 0) or []:
+        for event in told(story, Audience.DEVICE, 0).events:
             told_again = 0 if event.HasField("hand_dealt") else told_again | tiles_in(event)
         on_the_move = 0 if state.to_act is None else state.hand(state.to_act)
         assert not told_again & ~(tile_set(placed.tile for placed in state.layout.placements) | on_the_move)
@@ -138,14 +138,12 @@ def test_every_audience_hears_the_same_numbers() -> None:
     for ruling in rulings(story.state, rng, 120):
         story.tell(ruling, 0)
     for audience in (Audience.NORTH, Audience.SOUTH, Audience.SPECTATOR):
-        events = story.since(audience, 0)
-        assert events is not None
+        events = told(story, audience, 0).events
         assert [event.sequence for event in events] == list(range(1, story.sequence + 1))
         for after in (0, 1, story.sequence // 2, story.sequence - 1, story.sequence):
-            assert story.since(audience, after) == events[after:]
+            assert told(story, audience, after).events == events[after:]
         assert story.since(audience, story.sequence + 1) is None
-    north = story.since(Audience.NORTH, 0) or []
-    south = story.since(Audience.SOUTH, 0) or []
+    north, south = (told(story, audience, 0).events for audience in (Audience.NORTH, Audience.SOUTH))
     assert [event.WhichOneof("kind") for event in north] == [event.WhichOneof("kind") for event in south]
 
 
@@ -208,7 +206,8 @@ def test_on_one_device_the_prompt_says_whose_reveal_is_due() -> None:
         story.tell(ruling, 0)
         due = story.state.awaiting_reveal
         for audience in (Audience.DEVICE, Audience.SPECTATOR):
-            assert story.prompt(audience, None).awaiting_reveal == SEAT[due]
+            prompt = told(story, audience, story.sequence).prompt
+            assert prompt.awaiting_reveal == SEAT[due]
         if due is not None:
             break
     assert story.state.awaiting_reveal is not None

@@ -14,13 +14,14 @@ from prometheus_client import CollectorRegistry
 from services.common.auth import Identity
 from services.common.errors import ServiceError
 from services.common.limits import Limits, Policy, set_visit
+from services.common.patience import Patience
 from services.common.tracing import NoTracer
 from services.game.course import Courses
 from services.game.livetime import LiveTime
 from services.game.metrics import CommandMetrics
 from services.game.rpc import MatchServicer
 from services.game.story import Audience, Story
-from services.game.streams import ANSWERS_MAX, Conversation, Follower, _woken
+from services.game.streams import ANSWERS_MAX, Conversation, Follower, Wake
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.services.game.test_story import match_row
 
@@ -28,10 +29,11 @@ from tests.services.game.test_story import match_row
 async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
     """Nothing grows without limit: when too many answers wait, the stream ends with LIMIT_REACHED instead of taking more."""
     story = Story(match_row())
-    conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), 1.0)
+    conversation = Conversation(Follower(story, Audience.SPECTATOR, 0), Patience(1.0, Wake.late))
     courses = Courses(CommandMetrics(CollectorRegistry()), NoTracer())
+    settings = SimpleNamespace(heartbeat_seconds=1.0)
     servicer = MatchServicer(
-        *cast(Any, (None, None, None, LiveTime(), SimpleNamespace(), None, None, courses))
+        *cast(Any, (None, None, None, LiveTime(), SimpleNamespace(), settings, None, courses))
     )
     read = 0
 
@@ -52,9 +54,11 @@ async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
 
 async def test_news_that_comes_in_the_moment_of_a_heartbeat_is_told_in_its_place() -> None:
     """A heartbeat that named an event which the stream had not told would look like a loss."""
-    wake = asyncio.Event()
-    waiting = asyncio.create_task(_woken(wake, 0.0))
+    wake = Wake(Patience(0.0, Wake.late))
+    waiting = asyncio.create_task(wake.wait())
     await asyncio.sleep(0)
+    wake.late()
     wake.set()  # behind the timeout, before whoever waits goes on
     assert await waiting
-    assert not await _woken(asyncio.Event(), 0.0)
+    wake.clear()
+    assert not await wake.wait()

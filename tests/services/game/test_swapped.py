@@ -85,10 +85,7 @@ def answered(state: Match, command: Command) -> bytes | None:
 
 
 def told(story: Story, viewer: Audience) -> tuple[bytes, bytes]:
-    return (
-        story.snapshot(viewer, None).SerializeToString(deterministic=True),
-        story.prompt(viewer, None).SerializeToString(deterministic=True),
-    )
+    return story.snapshot(viewer, None), story.prompt(viewer, None)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -1,0 +1,50 @@
+"""How long something is waited for that is waited for all the time: one timer for all who wait equally long.
+
+A timer for each wait costs more than what is waited for, when that nearly always comes at once. Whoever begins later is
+late later, so those who wait stand in order, and only the first needs a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Patience(Generic[T]):
+    """Those who wait, none of them twice at once."""
+
+    def __init__(self, seconds: float, late: Callable[[T], None]) -> None:
+        """`late` is called once with each that has waited for so many seconds, which it is not counted for any more."""
+        self.seconds = seconds
+        self._late = late
+        self._since: dict[T, float] = {}
+        """By the loop's clock; whoever waits for longest is first."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, waiting: T) -> None:
+        """The wait begins now."""
+        loop = asyncio.get_running_loop()
+        self._since[waiting] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self.seconds, self._look)
+
+    def end(self, waiting: T) -> None:
+        """It waits no more, if it still did."""
+        self._since.pop(waiting, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, late = None, list[T]()
+        since_max = loop.time() - self.seconds
+        for waiting, since in self._since.items():
+            if since > since_max:
+                self._timer = loop.call_at(since + self.seconds, self._look)
+                break
+            late.append(waiting)
+        for waiting in late:
+            del self._since[waiting]
+        for waiting in late:
+            self._late(waiting)
