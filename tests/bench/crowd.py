@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +20,7 @@ import grpc
 
 from engine.seats import BySeat
 from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import table_pb2
 from tests.bench.stack import answer
 from tests.seats import prompt_of
 from tests.stack import Player, Stack, time_control
@@ -30,19 +32,84 @@ BANK_MS: Final = 3_600_000
 """Nobody loses on time while others are set up."""
 DELAY_MS: Final = 10_000
 PATIENCE_SECONDS: Final = 60.0
+HEARTBEAT_BYTES_MAX: Final = 12
+"""Whatever else is said is longer."""
 
 _PLAY: Final = "/spectacularbid.match.v1.MatchService/Play"
 _WATCH: Final = "/spectacularbid.match.v1.MatchService/Watch"
 
 
-class Budget:
-    """The commands that are still to be given in a match, by whoever is asked."""
+class Stream:
+    """One open stream of a player, or of a watcher; read until it is closed.
 
-    def __init__(self, commands: int) -> None:
-        self.left = commands
-        self.last = ""
-        """The request whose answer ends it."""
-        self.spent = asyncio.Event()
+    Only one that `follows` looks into what it hears. Of the others it is known that something came, and when.
+    """
+
+    def __init__(
+        self,
+        connection: grpc.aio.Channel,
+        player: Player,
+        match_id: str,
+        *,
+        follows: bool,
+        watches: bool = False,
+    ) -> None:
+        self.joined = asyncio.Event()
+        self.messages = 0
+        """How many came."""
+        self.sequence = 0
+        """The newest event that was heard of."""
+        self.heard: Callable[[Stream], None] = lambda _stream: None
+        """Told of each message that is no heartbeat."""
+        self._follows = follows
+        self._prompt = table_pb2.Prompt()
+        self._answered = 0
+        self._join: bytes | None = None
+        join = pb.WatchRequest(match_id=match_id)
+        self._call: Any
+        if watches:
+            watch: Any = connection.unary_stream(_WATCH)  # the stubs forbid bytes
+            self._call = watch(join.SerializeToString(), metadata=player.metadata)
+        else:
+            self._call = connection.stream_stream(_PLAY)(metadata=player.metadata)
+            self._join = pb.PlayRequest(join=join).SerializeToString()
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        if self._join is not None:
+            await self._call.write(self._join)
+        while (raw := await self._call.read()) is not grpc.aio.EOF:
+            self.messages += 1
+            if len(raw) > HEARTBEAT_BYTES_MAX:
+                if self._follows:
+                    self._look(pb.PlayResponse.FromString(raw))
+                self.joined.set()
+                self.heard(self)
+
+    def _look(self, response: pb.PlayResponse) -> None:
+        refused = [answer.refused.reason for answer in response.answers if answer.HasField("refused")]
+        if refused:
+            raise RuntimeError(f"refused: {refused}")
+        if (prompt := prompt_of(response.news)) is not None:
+            self._prompt, self.sequence = prompt, prompt.sequence or response.news.snapshot.sequence
+
+    def command(self) -> pb.Command | None:
+        """What this player would say now; None when nothing is asked of him."""
+        return answer(self._prompt) if self._prompt.decision_id > self._answered else None
+
+    async def send(self, command: pb.Command) -> None:
+        """Answers the question."""
+        self._answered = self._prompt.decision_id
+        request = pb.SubmitRequest(request_id=uuid.uuid4().hex, decision_id=self._answered, command=command)
+        await self._call.write(pb.PlayRequest(submit=request).SerializeToString())
+
+    async def close(self) -> None:
+        """Ends it. Raises what its reading failed with."""
+        self._call.cancel()
+        self._reading.cancel()
+        (failed,) = await asyncio.gather(self._reading, return_exceptions=True)
+        if isinstance(failed, Exception) and not isinstance(failed, grpc.aio.AioRpcError):
+            raise failed
 
 
 @dataclass(eq=False)
@@ -53,69 +120,34 @@ class Seated:
     players: BySeat[Player]
     streams: list[Stream] = field(default_factory=list)
 
+    async def move(self) -> float | None:
+        """One command of whoever is asked; the seconds until the other player had it. None when the match is over.
 
-class Stream:
-    """One open stream of a player, or of a watcher; read until it is closed."""
+        The streams must follow.
+        """
+        for mover, other in (self.streams, self.streams[::-1]):
+            if (command := mover.command()) is not None:
+                return await self._move(mover, other, command)
+        return None
 
-    def __init__(
-        self,
-        connection: grpc.aio.Channel,
-        player: Player,
-        match_id: str,
-        *,
-        plays: bool = True,
-        budget: Budget | None = None,
-    ) -> None:
-        self.joined = asyncio.Event()
-        self.messages = 0
-        """How many came."""
-        self.heard: Callable[[], None] | None = None
-        """Told of each."""
-        self._budget = budget
-        self._answered = 0
-        self._first: bytes | None = None
-        join = pb.WatchRequest(match_id=match_id)
-        self._call: Any
-        if plays:
-            self._call = connection.stream_stream(_PLAY)(metadata=player.metadata)
-            self._first = pb.PlayRequest(join=join).SerializeToString()
-        else:
-            watch: Any = connection.unary_stream(_WATCH)  # the stubs forbid bytes
-            self._call = watch(join.SerializeToString(), metadata=player.metadata)
-        self._reading = asyncio.create_task(self._read())
+    @staticmethod
+    async def _move(mover: Stream, other: Stream, command: pb.Command) -> float:
+        before, both = mover.sequence, asyncio.Event()
+        had_it = 0.0
 
-    async def _read(self) -> None:
-        if self._first is not None:
-            await self._call.write(self._first)
-        while (raw := await self._call.read()) is not grpc.aio.EOF:
-            self.messages += 1
-            self.joined.set()
-            if self.heard is not None:
-                self.heard()
-            if self._budget is not None:
-                await self._play(pb.PlayResponse.FromString(raw), self._budget)
+        def heard(stream: Stream) -> None:
+            nonlocal had_it
+            if stream is other and not had_it and other.sequence > before:
+                had_it = time.perf_counter()
+            if min(mover.sequence, other.sequence) > before:
+                both.set()
 
-    async def _play(self, response: pb.PlayResponse, budget: Budget) -> None:
-        if any(done.request_id == budget.last for done in response.answers):
-            budget.spent.set()
-        prompt = prompt_of(response.news)
-        if prompt is None or not budget.left or prompt.decision_id <= self._answered:
-            return
-        if (command := answer(prompt)) is not None:
-            self._answered = prompt.decision_id
-            budget.left -= 1
-            submit = pb.SubmitRequest(
-                request_id=uuid.uuid4().hex, decision_id=prompt.decision_id, command=command
-            )
-            if not budget.left:
-                budget.last = submit.request_id
-            await self._call.write(pb.PlayRequest(submit=submit).SerializeToString())
-
-    async def close(self) -> None:
-        """Ends it."""
-        self._call.cancel()
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        mover.heard = other.heard = heard
+        began = time.perf_counter()
+        await mover.send(command)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await both.wait()
+        return had_it - began
 
 
 class Crowd:
@@ -148,28 +180,30 @@ class Crowd:
 
     async def play(self, seated: Seated, commands: int) -> None:
         """So many commands of a match, through streams that are closed afterwards."""
-        budget, channel = Budget(commands), self.made.channel()
-        streams = [Stream(channel, player, seated.match_id, budget=budget) for player in seated.players]
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await budget.spent.wait()
-        finally:
-            await asyncio.gather(*(stream.close() for stream in streams))
+        channel = self.made.channel()
+        seated.streams = [Stream(channel, player, seated.match_id, follows=True) for player in seated.players]
+        await self._until_joined(seated.streams)
+        for _ in range(commands):
+            await seated.move()
+        await self.leave([seated])
 
-    async def join(self, matches: Sequence[Seated]) -> None:
+    async def join(self, matches: Sequence[Seated], *, follow: bool = False) -> None:
         """Both players of each open a Play stream, and have what it says first."""
         for first in range(0, len(matches), HANDS):
             some = matches[first : first + HANDS]
             for seated in some:
-                seated.streams += [
-                    Stream(self._next_connection(), player, seated.match_id) for player in seated.players
+                seated.streams = [
+                    Stream(self._next_connection(), player, seated.match_id, follows=follow)
+                    for player in seated.players
                 ]
             await self._until_joined([stream for seated in some for stream in seated.streams])
 
     async def watch(self, seated: Seated, count: int) -> list[Stream]:
         """So many watchers of a match, each somebody else, who have what their stream says first."""
         watchers = [
-            Stream(self._next_connection(), self.made.spectator(), seated.match_id, plays=False)
+            Stream(
+                self._next_connection(), self.made.spectator(), seated.match_id, follows=False, watches=True
+            )
             for _ in range(count)
         ]
         await self._until_joined(watchers)
