@@ -27,6 +27,7 @@ TOLERANCE: Final = 0.25
 """Of a ratio that is kept for the first time."""
 PARTS: Final[Mapping[str, Sequence[str]]] = {
     "path": ("--matches", "100", "--shares", "--seconds", "6"),
+    "room": (),
 }
 """What is run, quickly, with its arguments."""
 

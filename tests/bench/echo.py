@@ -203,7 +203,8 @@ class Echoes:
         while not all(pair.known == seats for pair in self._pairs):  # noqa: ASYNC110 - a bench may look
             await asyncio.sleep(0.05)
 
-    def _ended(self) -> None:
+    @staticmethod
+    def _ended() -> None:
         raise RuntimeError("a stream ended")
 
     def go(self, pace: float | None) -> None:
@@ -232,6 +233,38 @@ class Echoes:
         return self._counter.figures(len(self._counter.latencies))
 
 
+class AioEchoes(Echoes):
+    """The same pairs, one stream each, through grpc.aio on one channel: what a client written with it can do."""
+
+    async def set_up(self) -> None:
+        """Connects, and says who is who."""
+        self._began = asyncio.Event()
+        self._channel = grpc.aio.insecure_channel(self._spec["address"])
+        calls: list[Any] = [
+            self._channel.stream_stream(FRONT)(metadata=METADATA) for _ in range(self._spec["pairs"])
+        ]
+        await asyncio.gather(*(self._join(number, call) for number, call in enumerate(calls)))
+        self._playing = [asyncio.create_task(self._play(call)) for call in calls]
+
+    async def _join(self, number: int, call: Any) -> None:
+        await call.write(_HEAD.pack(2 * number))
+        await call.read()
+
+    async def _play(self, call: Any) -> None:
+        await self._began.wait()
+        while True:
+            sent = time.monotonic()
+            await call.write(self.message)
+            if await call.read() is grpc.aio.EOF:
+                self._ended()
+            self.delivered(time.monotonic() - sent)
+
+    def go(self, pace: float | None) -> None:
+        """A closed loop, and nothing else."""
+        if pace is None:
+            self._began.set()
+
+
 def main() -> None:
     """One of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -243,9 +276,9 @@ def main() -> None:
     parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
     if options.role == "client":
-        # The specification: address, pairs, streams (on a connection), in (bytes), fans_out.
+        # The specification: address, pairs, streams (on a connection), in (bytes), fans_out, aio.
         spec = json.loads(sys.stdin.readline())
-        serve(Echoes(spec), 2 * spec["pairs"] // spec["streams"] + 1)
+        serve((AioEchoes if spec["aio"] else Echoes)(spec), 2 * spec["pairs"] // spec["streams"] + 1)
         return
     factory = uvloop.new_event_loop if options.uvloop else None
     with asyncio.Runner(loop_factory=factory) as runner:

@@ -48,12 +48,16 @@ class Variant:
     fans_out: bool = False
     """Whether both players of a pair are told, as of a move."""
     uvloop: bool = False
+    aio: bool = False
+    """Whether the client is grpc.aio too, on one channel, and not the generator that costs little."""
 
 
 TOGETHER: Final = Variant("together", together=True)
 ONE_BY_ONE: Final = Variant("one by one", together=False)
 BOTH_TOLD: Final = Variant("together, both told", together=True, fans_out=True)
 VARIANTS: Final = (
+    Variant("together, client grpc.aio", together=True, aio=True),
+    Variant("one by one, client grpc.aio", together=False, aio=True),
     TOGETHER,
     ONE_BY_ONE,
     BOTH_TOLD,
@@ -113,6 +117,7 @@ async def measure(variant: Variant, pairs: int, sizes: Sizes, *, seconds: float,
             "streams": streams,
             "in": sizes.sent,
             "fans_out": variant.fans_out,
+            "aio": variant.aio,
         }
         load = await exits.enter_async_context(generator("tests.bench.echo", spec, LOAD_CORES))
         await load.go(None, WARMUP_SECONDS)

@@ -123,6 +123,22 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
             for phase in closed
         ],
     )
+    if opened := [phase for phase in phases if phase.pace is not None]:
+        open_loop(report, opened)
+    report.note(
+        f"services and PostgreSQL (fsync on) on core 0, players on core 1; {streams} streams a connection; "
+        "load: share of its core that the generator used"
+    )
+    for phase in phases:
+        causes = {cause: count for cause, count in phase.found["causes"].items() if cause != "CAUSE_BALANCE"}
+        if causes:
+            report.note(f"{phase.matches} matches: some ended otherwise than by a balance: {causes}")
+        if phase.found["refused"]:
+            report.note(f"{phase.matches} matches: refused, for example: {phase.found['refusal']}")
+
+
+def open_loop(report: Report, phases: list[Phase]) -> None:
+    """The table of due times."""
     report.table(
         "Open loop: milliseconds from when a move was due until the other player has it",
         (
@@ -147,19 +163,8 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
                 phase.costs[-1],
             )
             for phase in phases
-            if phase.pace is not None
         ],
     )
-    report.note(
-        f"services and PostgreSQL (fsync on) on core 0, players on core 1; {streams} streams a connection; "
-        "load: share of its core that the generator used"
-    )
-    for phase in phases:
-        causes = {cause: count for cause, count in phase.found["causes"].items() if cause != "CAUSE_BALANCE"}
-        if causes:
-            report.note(f"{phase.matches} matches: some ended otherwise than by a balance: {causes}")
-        if phase.found["refused"]:
-            report.note(f"{phase.matches} matches: refused, for example: {phase.found['refusal']}")
 
 
 def compare(report: Report, phases: list[Phase], floors: list[floor.Found], streams: int) -> None:
