@@ -21,25 +21,17 @@ CHANNEL: Final = "match_outcome"
 LOOK_SECONDS = 2.0
 """How often it looks by itself: a lost notice costs this much and nothing else."""
 BATCH = 100
-SETTLING_SECONDS = 120.0
-"""How much later it is believed what the database calls settled: its clock may have stepped ahead just then, and a
-transaction that was open then is over by now."""
 
 
 class LadderWorker:
     """Decides about finished matches in the order in which they ended. Any number may run: each decision is one
     transaction that only one of them can commit."""
 
-    def __init__(
-        self, pool: Pool, metrics: RatingMetrics, *, settling_seconds: float = SETTLING_SECONDS
-    ) -> None:
+    def __init__(self, pool: Pool, metrics: RatingMetrics) -> None:
         self._pool = pool
-        self._settling_seconds = settling_seconds
         self._notice = asyncio.Event()
-        # Every outcome numbered up to here has been looked at, and no more will appear there.
-        self._mark = 0
-        # What was called settled, and when (monotonic).
-        self._settled: tuple[int, float] | None = None
+        # Outcomes that were refused. They go on waiting, and this process has nothing more to say about them.
+        self._refused: set[UUID] = set()
         # Incidents whose results are all held, and whose window is so long over that there will be no more.
         self._held_for: set[UUID] = set()
         self._metrics = metrics
@@ -56,11 +48,17 @@ class LadderWorker:
         # Should the connection be lost, the lead is lost with it, and this ends by being cancelled.
         with suppress(*TRANSIENT):
             await connection.add_listener(CHANNEL, heard)
+        whole_at = 0.0
         try:
             while True:
                 self._notice.clear()
                 try:
-                    await self.look()
+                    if time.monotonic() < whole_at:
+                        await self._decide_all()
+                    else:
+                        # Nothing tells of incidents: what they make doubtful need not be looked for with each match.
+                        await self.look()
+                        whole_at = time.monotonic() + LOOK_SECONDS
                 except TRANSIENT as error:
                     get_logger().warning("ladder_waits", error=type(error).__name__)
                     await asyncio.sleep(LOOK_SECONDS)
@@ -75,43 +73,33 @@ class LadderWorker:
 
     async def look(self) -> None:
         """Decide about everything that awaits it now; then hold what turned out to be doubtful."""
+        await self._decide_all()
+        async with self._pool.acquire() as connection:
+            await self._hold_overlooked(connection)
+            self._metrics.held.set(await rulings.count_held(connection))
+
+    async def _decide_all(self) -> None:
         try:
-            await self._look()
+            async with self._pool.acquire() as connection:
+                await self._decide_waiting(connection)
         except TRANSIENT:
             if self._oldest_at is None:
                 # Nobody can say whether anything waits: as if a match had ended now, until a look succeeds.
                 self._oldest_at = time.monotonic()
             raise
-
-    async def _look(self) -> None:
-        async with self._pool.acquire() as connection:
-            # Taken before looking: whatever is below it can be seen by the look.
-            settled = await ladder.settled_mark(connection)
-            after = self._mark
-            while batch := await ladder.backlog(connection, after=after, limit=BATCH):
-                self._metrics.undecided.set(len(batch))
-                now = time.monotonic()
-                for found in batch:
-                    self._oldest_at = now - found.waited_seconds
-                    await self._decide(connection, found.ended, self._oldest_at)
-                after = batch[-1].ended.ended_no
         self._metrics.undecided.set(0)
         self._oldest_at = None
-        self._advance(settled)
-        async with self._pool.acquire() as connection:
-            await self._hold_overlooked(connection)
-            self._metrics.held.set(await rulings.count_held(connection))
 
-    def _advance(self, settled: int) -> None:
-        now = time.monotonic()
-        if self._settled is None:
-            # At once, or everything would be looked through again and again for as long.
-            self._mark = settled
-        elif now - self._settled[1] < self._settling_seconds:
-            return
-        else:
-            self._mark = max(self._mark, self._settled[0])
-        self._settled = settled, now
+    async def _decide_waiting(self, connection: Connection) -> None:
+        after = 0
+        while batch := await ladder.backlog(connection, after=after, limit=BATCH):
+            waiting = [found for found in batch if found.ended.match_id not in self._refused]
+            self._metrics.undecided.set(len(waiting))
+            now = time.monotonic()
+            for found in waiting:
+                self._oldest_at = now - found.waited_seconds
+                await self._decide(connection, found.ended, self._oldest_at)
+            after = batch[-1].ended.ended_no
 
     async def _hold_overlooked(self, connection: Connection) -> None:
         """Incidents are noticed or declared after the fact, too: what they make doubtful may be rated already."""
@@ -144,6 +132,7 @@ class LadderWorker:
             reason = await ladder.decide(connection, ended)
         except (UnknownWinnerError, UnknownModelError) as error:
             # One senseless outcome must not stop the ladder, and must never be guessed at.
+            self._refused.add(ended.match_id)
             self._metrics.refused.inc()
             get_logger().error("outcome_refused", match_id=str(ended.match_id), why=str(error))
             return

@@ -13,6 +13,9 @@ from uuid import UUID
 from services.storage.matchlog import LENGTH, Packed, pack, unpack
 from services.storage.pool import Connection
 
+NUMBERS_AT_ONCE: Final = 100_000
+"""Of outcomes that one statement looks at: most were moved long ago, and it must stay within its time."""
+
 # A number of ours; whoever takes it moves the logs of this database.
 _MOVER: Final = 0x5BEC_A2C4
 
@@ -45,19 +48,26 @@ async def become_mover(connection: Connection) -> bool:
 
 async def candidates(connection: Connection, *, days: float, after: int, limit: int) -> list[Finished]:
     """The first matches that ended more than `days` ago, by the database's clock, and have their logs in match_log; of
-    those numbered above `after`, in the order in which they ended."""
-    rows = await connection.fetch(
-        """
-        select o.match_id, o.ended_no from match_outcome o
-        where o.ended_no > $1 and o.ended_at < clock_timestamp() - make_interval(secs => $2 * 86400)
-          and exists (select from match_log l where l.match_id = o.match_id)
-        order by o.ended_no limit $3
-        """,
-        after,
-        days,
-        limit,
-    )
-    return [Finished(row["match_id"], row["ended_no"]) for row in rows]
+    those numbered above `after`, in the order in which they ended. There may be fewer than `limit`; none only when
+    there are no more."""
+    newest = await connection.fetchval("select coalesce(max(ended_no), 0) from match_outcome")
+    for first in range(after, newest, NUMBERS_AT_ONCE):
+        rows = await connection.fetch(
+            """
+            select o.match_id, o.ended_no from match_outcome o
+            cross join lateral (select from match_log l where l.match_id = o.match_id limit 1) has_log
+            where o.ended_no > $1 and o.ended_no <= $2
+              and o.ended_at < clock_timestamp() - make_interval(secs => $3 * 86400)
+            order by o.ended_no limit $4
+            """,
+            first,
+            first + NUMBERS_AT_ONCE,
+            days,
+            limit,
+        )
+        if rows:
+            return [Finished(row["match_id"], row["ended_no"]) for row in rows]
+    return []
 
 
 async def move(connection: Connection, match_id: UUID) -> Moved | None:

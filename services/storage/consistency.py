@@ -58,6 +58,22 @@ RULES: Final[Mapping[str, str]] = {
         where d.reason in ('held', 'reversed', 'annulled')
           and not exists (select from rating_ruled r where r.match_id = d.match_id and r.ruling_id = d.ruling_id)
     """,
+    "whatever awaits its rating decision is on the list of what does, and nothing else": """
+        select coalesce(u.match_id, o.match_id)::text as what
+        from rating_due u
+        full join (
+            select match_id, ended_no from match_outcome o
+            where not exists (select from rating_decision d where d.match_id = o.match_id)
+        ) o on o.match_id = u.match_id and o.ended_no = u.ended_no
+        where u.match_id is null or o.match_id is null
+    """,
+    "the counts that ranks are made of are those of the players": """
+        select coalesce(c.shown, r.shown)::text || ' points' as what
+        from (select shown, sum(players) as players from rating_count group by shown having sum(players) <> 0) c
+        full join (select shown, count(*) as players from rating where rated_matches > 0 group by shown) r
+          on r.shown = c.shown
+        where c.players is distinct from r.players
+    """,
 }
 """Each rule in words, with the query for what breaks it."""
 

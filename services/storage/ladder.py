@@ -61,27 +61,14 @@ async def backlog(connection: Connection, *, after: int, limit: int) -> list[Und
     rows = await connection.fetch(
         f"""
         select {ENDED}, extract(epoch from clock_timestamp() - o.ended_at)::double precision as waited
-        from match_outcome o join match m using (match_id)
-        where o.ended_no > $1 and not exists (select from rating_decision d where d.match_id = o.match_id)
+        from (select match_id from rating_due where ended_no > $1 order by ended_no limit $2) due
+        join match_outcome o using (match_id) join match m using (match_id)
         order by o.ended_no
-        limit $2
         """,  # noqa: S608 - made of a constant
         after,
         limit,
     )
     return [Undecided(ended_of(row), max(0.0, row["waited"])) for row in rows]
-
-
-async def settled_mark(connection: Connection) -> int:
-    """A number up to which no outcome can appear any more: none of a transaction that might still be open is below.
-
-    Numbers are given before commits, so a smaller one may be committed later; ten minutes are far more than a
-    transaction can last. That is by the database's clock: where it has stepped ahead just now, the number is too high.
-    """
-    mark: int | None = await connection.fetchval(
-        "select max(ended_no) from match_outcome where ended_at < clock_timestamp() - interval '10 minutes'"
-    )
-    return mark or 0
 
 
 async def decide(connection: Connection, ended: Ended) -> Reason | None:

@@ -245,6 +245,32 @@ async def get_log(connection: Connection | Pool, match_id: str) -> list[LogRow]:
     return [LogRow(**row) for row in await read_log(connection, match_id, _LOG)]
 
 
+_BEFORE: Final = "($2::timestamptz is null or (m.created_at, m.match_id) < ($2, $3))"
+_PAGE: Final = "order by m.created_at desc, m.match_id desc limit $4"
+_NOT_INVITED: Final = "not exists (select from invitation i where i.match_id = m.match_id and i.invited = $1)"
+_NOT_OVER: Final = "not exists (select from match_outcome x where x.match_id = m.match_id)"
+
+_ALL: Final = f"""
+    (select * from match m where m.north = $1 and {_BEFORE} and {_NOT_INVITED} {_PAGE})
+    union
+    (select * from match m where m.south = $1 and {_BEFORE} and {_NOT_INVITED} {_PAGE})
+"""  # noqa: S608 - made of constants
+# From what is live in the whole service, however many matches the player has behind. House bots have no seat of their own.
+_LIVE: Final = f"""
+    select m.* from match m
+    where m.match_id in (
+        select match_id from live_seat where player_id = $1
+        union all
+        select o.match_id from match_owner o
+        where o.released_at is null and (select bot from player where player_id = $1)
+    ) and $1 in (m.north, m.south) and {_NOT_OVER} and {_BEFORE} and {_NOT_INVITED}
+"""  # noqa: S608 - made of constants
+_INVITATIONS: Final = f"""
+    select m.* from match m
+    where m.match_id in (select match_id from invitation where invited = $1) and {_NOT_OVER} and {_BEFORE}
+"""  # noqa: S608 - made of constants
+
+
 async def list_matches(
     connection: Connection | Pool,
     player_id: str,
@@ -254,23 +280,13 @@ async def list_matches(
     limit: int,
     invitations: bool = False,
 ) -> Sequence[SummaryRow]:
-    """A page of a player's matches, newest first, after the one that `before` names; or, with `invitations`, of those
-    that others have made against the player, who has not accepted."""
+    """A page of a player's matches, newest first, after the one that `before` names: all of them or those that are not
+    over; or, with `invitations`, those that others have made against the player, who has not accepted, and that are not
+    over."""
+    mine = _INVITATIONS if invitations else _LIVE if live_only else _ALL
     rows = await connection.fetch(
-        """
-        with mine as (
-            (select * from match where north = $1
-               and ($3::timestamptz is null or (created_at, match_id) < ($3, $4))
-               and (not $2 or not exists (select from match_outcome x where x.match_id = match.match_id))
-               and $6 = exists (select from invitation i where i.match_id = match.match_id and i.invited = $1)
-             order by created_at desc, match_id desc limit $5)
-            union
-            (select * from match where south = $1
-               and ($3::timestamptz is null or (created_at, match_id) < ($3, $4))
-               and (not $2 or not exists (select from match_outcome x where x.match_id = match.match_id))
-               and $6 = exists (select from invitation i where i.match_id = match.match_id and i.invited = $1)
-             order by created_at desc, match_id desc limit $5)
-        )
+        f"""
+        with mine as ({mine})
         select m.match_id, m.rated, m.created_at, n.player_id as north, n.name as north_name, n.bot as north_bot,
                s.player_id as south, s.name as south_name, s.bot as south_bot,
                x.ended_at, x.winner, x.cause, x.detail, l.address
@@ -279,14 +295,12 @@ async def list_matches(
         left join match_outcome x on x.match_id = m.match_id
         left join match_owner o on o.match_id = m.match_id and o.released_at is null
         left join engine_lease l on l.engine_id = o.engine_id
-        order by m.created_at desc, m.match_id desc limit $5
-        """,
+        {_PAGE}
+        """,  # noqa: S608 - made of constants
         player_id,
-        live_only,
         before[0] if before else None,
         uuid.UUID(before[1]) if before else None,
         limit,
-        invitations,
     )
     return [_summary(row) for row in rows]
 

@@ -27,14 +27,17 @@ LENGTH: Final = """
 not read the rows."""
 
 LENGTHS: Final = """
-    cross join lateral match_length(o.match_id) l
-    left join match_archive a on a.match_id = o.match_id
+    left join match_archive a on a.match_id = o.match_id and d.match_turns is null
+    left join lateral (
+        select * from match_length(o.match_id) where d.match_turns is null and a.match_id is null
+    ) l on true
 """
-"""Joins to `o`, which has a match_id, what LENGTH_OF reads."""
+"""Joins to match_outcome `o` and its rating_decision `d`, which may be missing, what LENGTH_OF reads. A decision has the
+length, unless it was made by a release that did not know of it."""
 
 LENGTH_OF: Final = """
-    coalesce(a.rounds, l.rounds) as rounds, coalesce(a.turns, l.turns) as turns,
-    case when a.match_id is null then l.dealt_at else a.dealt_at end as dealt_at
+    coalesce(d.match_rounds, a.rounds, l.rounds) as rounds, coalesce(d.match_turns, a.turns, l.turns) as turns,
+    coalesce(d.match_dealt_at, a.dealt_at, l.dealt_at) as dealt_at
 """
 
 CREDITS: Final = """

@@ -11,8 +11,7 @@ from services.storage.incidents import Incident, Kind
 from services.storage.pool import Connection
 
 OUTCOMES_LOOKED_AT: Final = 10_000
-"""Of the newest outcomes: a result that waits for its decision for longer than so many others is no backlog but a bug,
-and the ladder's own check finds it."""
+"""How many of the newest outcomes are looked through for voids."""
 RECENT_SECONDS: Final = 3600
 """How far back incidents and voids are counted."""
 SHOWN: Final = 5
@@ -287,11 +286,8 @@ async def _rating(connection: Connection) -> RatingSeen:
         select count(*) as undecided,
                coalesce(extract(epoch from clock_timestamp() - min(o.ended_at))::float8, 0) as oldest_seconds,
                (select count(*) from rating_decision where reason = 'held') as held
-        from match_outcome o
-        where o.ended_no > (select coalesce(max(ended_no), 0) - $1 from match_outcome)
-          and not exists (select from rating_decision d where d.match_id = o.match_id)
-        """,
-        OUTCOMES_LOOKED_AT,
+        from rating_due join match_outcome o using (match_id)
+        """
     )
     assert row is not None
     return RatingSeen(**row)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -68,17 +68,34 @@ class MatchResult:
     decision: Decision | None
 
 
-_SELECT: Final = """
-    select r.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins
-    from rating r join player p using (player_id)
-    where r.rated_matches > 0
-"""
+_TOP: Final = LadderKey(2**31 - 1, "")
+"""A place above everybody."""
+
+_COLUMNS: Final = "r.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins"
+
+# Whoever is shown the same, then whoever is shown something else: two ranges of one index, each read from its beginning.
+_WORSE: Final = f"""
+    select {_COLUMNS} from (
+        (select * from rating where rated_matches > 0 and shown = $1 and player_id > $2 order by player_id limit $3)
+        union all
+        (select * from rating where rated_matches > 0 and shown < $1 order by shown desc, player_id limit $3)
+    ) r join player p using (player_id)
+    order by r.shown desc, r.player_id limit $3
+"""  # noqa: S608 - made of a constant
+_BETTER: Final = f"""
+    select {_COLUMNS} from (
+        (select * from rating where rated_matches > 0 and shown = $1 and player_id < $2 order by player_id desc limit $3)
+        union all
+        (select * from rating where rated_matches > 0 and shown > $1 order by shown, player_id desc limit $3)
+    ) r join player p using (player_id)
+    order by r.shown, r.player_id desc limit $3
+"""  # noqa: S608 - made of a constant
 
 
 async def leaderboard(connection: Connection, after: LadderKey | None, limit: int) -> list[Standing]:
     """At most `limit` players after `after`, best first; players who are shown the same are in order of their ids."""
     async with _snapshot(connection):
-        return await _ranked(connection, await _after(connection, after, limit))
+        return await _ranked(connection, await connection.fetch(_WORSE, *(after or _TOP), limit))
 
 
 async def neighbourhood(connection: Connection, player_id: str, each_way: int) -> tuple[list[Standing], int]:
@@ -87,65 +104,42 @@ async def neighbourhood(connection: Connection, player_id: str, each_way: int) -
     Nobody when the player has no rank.
     """
     async with _snapshot(connection):
-        ranked = await connection.fetchval("select count(*) from rating where rated_matches > 0")
-        own = await connection.fetchrow(f"{_SELECT} and r.player_id = $1", player_id)
+        ranked = await connection.fetchval("select coalesce(sum(players), 0)::bigint from rating_count")
+        own = await connection.fetchrow(
+            f"""
+            select {_COLUMNS} from rating r join player p using (player_id)
+            where r.rated_matches > 0 and r.player_id = $1
+            """,  # noqa: S608 - made of a constant
+            player_id,
+        )
         if own is None:
             return [], ranked
-        key = LadderKey(own["shown"], player_id)
-        better = await connection.fetch(
-            f"""
-            {_SELECT} and (r.shown > $1 or (r.shown = $1 and r.player_id < $2))
-            order by r.shown, r.player_id desc
-            limit $3
-            """,
-            *(*key, each_way),
-        )
-        worse = await _after(connection, key, each_way)
+        better = await connection.fetch(_BETTER, own["shown"], player_id, each_way)
+        worse = await connection.fetch(_WORSE, own["shown"], player_id, each_way)
         return await _ranked(connection, [*reversed(better), own, *worse]), ranked
 
 
 def _snapshot(connection: Connection) -> asyncpg.transaction.Transaction:
-    # A page and the counts before it must speak of the same ladder.
+    # A page and the counts that its ranks are made of must speak of the same ladder.
     return connection.transaction(isolation="repeatable_read", readonly=True)
-
-
-async def _after(connection: Connection, key: LadderKey | None, limit: int) -> list[asyncpg.Record]:
-    return await connection.fetch(
-        f"""
-        {_SELECT} and ($1::integer is null or r.shown < $1 or (r.shown = $1 and r.player_id > $2))
-        order by r.shown desc, r.player_id
-        limit $3
-        """,
-        None if key is None else key.shown,
-        None if key is None else key.player_id,
-        limit,
-    )
 
 
 async def _ranked(connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Standing]:
     """Neighbours on the ladder, best first, with their ranks."""
     if not rows:
         return []
-    first = rows[0]
-    better, before = await connection.fetchrow(
+    counted = await connection.fetch(
         """
-        select count(*) filter (where shown > $1), count(*)
-        from rating
-        where rated_matches > 0 and (shown > $1 or (shown = $1 and player_id < $2))
+        select shown, rank from (
+            select shown, (sum(sum(players)) over (order by shown desc) - sum(players) + 1)::bigint as rank
+            from rating_count where shown >= $2 group by shown
+        ) as counted where shown = any($1::integer[])
         """,
-        first["shown"],
-        first["player_id"],
-    ) or (0, 0)
-    standings: list[Standing] = []
-    for place, row in enumerate(rows, start=before + 1):
-        if not standings:
-            rank = better + 1
-        elif row["shown"] == standings[-1].shown:
-            rank = standings[-1].rank
-        else:
-            rank = place
-        standings.append(_standing(row, rank))
-    return standings
+        list({row["shown"] for row in rows}),
+        rows[-1]["shown"],
+    )
+    ranks = {row["shown"]: row["rank"] for row in counted}
+    return [_standing(row, ranks[row["shown"]]) for row in rows]
 
 
 async def standing(connection: Connection, player_id: str) -> Standing | None:
@@ -153,7 +147,7 @@ async def standing(connection: Connection, player_id: str) -> Standing | None:
     row = await connection.fetchrow(
         """
         select p.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins,
-               (select count(*) from rating b where b.rated_matches > 0 and b.shown > r.shown) as better
+               (select coalesce(sum(c.players), 0)::bigint from rating_count c where c.shown > r.shown) as better
         from player p left join rating r on r.player_id = p.player_id and r.rated_matches > 0
         where p.player_id = $1
         """,
@@ -182,30 +176,51 @@ def _standing(row: asyncpg.Record, rank: int) -> Standing:
     )
 
 
+_Beginning: TypeAlias = tuple[datetime, UUID]
+_NEVER: Final[_Beginning] = datetime(9999, 12, 31, tzinfo=UTC), UUID(int=0)
+"""Later than any match began."""
+# Matches that are over, without those that others made with the player, who never accepted.
+_OVER: Final = """
+    (select match_id, north, south, created_at from match) m
+    where (created_at, match_id) < ($2::timestamptz, $3::uuid)
+      and exists (select from match_outcome o where o.match_id = m.match_id)
+      and not exists (select from invitation i where i.match_id = m.match_id and i.invited = $1)
+"""
+
+
 async def results(
     connection: Connection, player_id: str, before: int | None, limit: int
 ) -> list[MatchResult]:
-    """At most `limit` finished matches of a player, newest first, of those that ended before number `before`."""
+    """At most `limit` finished matches of a player, newest first, of those that began before match number `before`.
+
+    By when they began, as the indexes of `match` have it: but for house bots nobody is in two matches at once.
+    """
+    began = _NEVER if before is None else await _beginning(connection, before)
+    if began is None:
+        return []
     rows = await connection.fetch(
         f"""
+        with mine as (
+            (select * from {_OVER} and north = $1 order by created_at desc, match_id desc limit $4)
+            union
+            (select * from {_OVER} and south = $1 order by created_at desc, match_id desc limit $4)
+            order by created_at desc, match_id desc limit $4
+        )
         select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
                n.player_id as n_id, n.name as n_name, n.bot as n_bot,
                s.player_id as s_id, s.name as s_name, s.bot as s_bot,
                {LENGTH_OF}, d.*, {RESTS_ON}
-        from match m
+        from mine m
         join match_outcome o using (match_id)
         join player n on n.player_id = m.north
         join player s on s.player_id = m.south
-        {LENGTHS}
         left join rating_decision d on d.match_id = m.match_id
+        {LENGTHS}
         left join rating_ruling k on k.ruling_id = d.ruling_id
-        where (m.north = $1 or m.south = $1) and ($2::bigint is null or o.ended_no < $2)
-          and not exists (select from invitation i where i.match_id = m.match_id and i.invited = $1)
-        order by o.ended_no desc
-        limit $3
-        """,  # noqa: S608 - made of a constant
+        order by m.created_at desc, m.match_id desc
+        """,  # noqa: S608 - made of constants
         player_id,
-        before,
+        *began,
         limit,
     )
     return [
@@ -225,6 +240,14 @@ async def results(
         )
         for row in rows
     ]
+
+
+async def _beginning(connection: Connection, ended_no: int) -> _Beginning | None:
+    row = await connection.fetchrow(
+        "select created_at, match_id from match join match_outcome using (match_id) where ended_no = $1",
+        ended_no,
+    )
+    return None if row is None else (row["created_at"], row["match_id"])
 
 
 def _played(dealt_at: datetime | None, ended_at: datetime) -> timedelta:

@@ -112,8 +112,6 @@ async def test_who_stays_is_on_exactly_one_page_while_others_move_between_the_ca
 
 
 async def test_history_says_how_long_a_match_was_and_how_it_counted(house: House) -> None:
-    await house.start()
-    reader = house.player("reader")
     played = await ended_match(house, "ann", "ben")
     never = await ended_match(house, "ann", "ben", None, "cancelled")
     void = await ended_match(house, "ann", "carl", None, "void")
@@ -133,6 +131,8 @@ async def test_history_says_how_long_a_match_was_and_how_it_counted(house: House
             (void, 1, '[{"type": "seat_started"}]', None, 10),
         ],
     )
+    await house.start()
+    reader = house.player("reader")
     await decided(house, played, never, void)
     request = pb.ListMatchesRequest(player_id="player-ann")
     page = await reader.ladder.ListMatches(request, metadata=reader.metadata)

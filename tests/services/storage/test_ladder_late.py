@@ -51,19 +51,6 @@ async def test_a_result_that_is_committed_late_is_decided_though_the_clock_has_s
     assert await reasons(pool) == {first.match_id: "rated", second.match_id: "rated"}
 
 
-async def test_what_is_settled_is_not_looked_through_again(pool: Pool) -> None:
-    """A new worker believes the database at once, and later what it has said a while ago."""
-    await set_back(pool, await put(pool, "ann", "ben"))
-    worker = LadderWorker(pool, RatingMetrics(CollectorRegistry()), settling_seconds=0)
-    await worker.look()
-    assert worker._mark == 1
-    await set_back(pool, await put(pool, "ann", "ben"))
-    await worker.look()
-    assert worker._mark == 1
-    await worker.look()
-    assert worker._mark == 2
-
-
 async def test_a_result_that_comes_after_a_repair_takes_its_place(pool: Pool) -> None:
     """A repair that makes lost ratings again knows which results are late."""
     results = [await put(pool, "ann", "ben"), await put(pool, "ann", "carl")]
