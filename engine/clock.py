@@ -49,6 +49,11 @@ class Charge(NamedTuple):
     bank_after: int
 
 
+_CONTINUES: Final = Effect.CONTINUES
+_IN_TIME: Final = Verdict.IN_TIME
+_TIMED_OUT: Final = Verdict.TIMED_OUT
+
+
 def deadline(start: int, consumed: int, bank: int, delay: int = DELAY) -> int:
     """The first instant that is too late (rule 6.7)."""
     return start + delay + bank - consumed
@@ -56,17 +61,17 @@ def deadline(start: int, consumed: int, bank: int, delay: int = DELAY) -> int:
 
 def judge(start: int, arrive: int, consumed: int, bank: int, delay: int = DELAY) -> Verdict:
     """Whether a command that arrived at `arrive` is in time. At the deadline exactly it is not."""
-    return Verdict.IN_TIME if arrive < deadline(start, consumed, bank, delay) else Verdict.TIMED_OUT
+    return _IN_TIME if arrive < deadline(start, consumed, bank, delay) else _TIMED_OUT
 
 
 def settle(start: int, arrive: int, consumed: int, bank: int, delay: int, effect: Effect) -> Charge:
     """What a command in time costs. An arrival dated before `start` used nothing. ValueError when it is late."""
-    if judge(start, arrive, consumed, bank, delay) is Verdict.TIMED_OUT:
+    if arrive >= deadline(start, consumed, bank, delay):
         raise ValueError("a command after the deadline is not settled but lost")
-    elapsed = consumed + max(0, arrive - start)
-    if effect is Effect.CONTINUES:
+    elapsed = consumed + arrive - start if arrive > start else consumed
+    if effect is _CONTINUES:
         return Charge(elapsed, elapsed, 0, bank)
-    charge = max(0, elapsed - delay)
+    charge = elapsed - delay if elapsed > delay else 0
     return Charge(elapsed, 0, charge, bank - charge)
 
 

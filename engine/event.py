@@ -3,7 +3,7 @@
 One accepted command causes one to five of them, in the order in which they took effect. Some hold secrets (a deal,
 a drawn tile): they leave the service through `engine.view.redact` and no other way.
 
-The three that make up most of every match are named tuples, made in a third of the time of the others.
+The four that make up most of every match are named tuples, made in a third of the time of the others.
 """
 
 from __future__ import annotations
@@ -156,8 +156,7 @@ class RoundBlocked:
     """The seat with the lower total; None when they are equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnTimed:
+class TurnTimed(NamedTuple):
     """What a command cost in time; comes before the events of that command. Nanoseconds."""
 
     seat: Seat

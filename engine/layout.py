@@ -34,18 +34,20 @@ class Join(NamedTuple):
     """The port of the joined tile that touches the layout."""
     exposed: End
     """The end that is open afterwards."""
+    adds: int
+    """What the count changes by, but for an opening double, which goes on counting (rule 3.5)."""
     placement: Placement
 
 
 def _join(tile: Tile, end: End) -> Join:
     """Rule 3.1 for a non-double; rule 3.3 for a double, which is joined by its LINE_A."""
     if tile.is_double:
-        port, exposed = Port.LINE_A, Port.LINE_B
+        port, exposed = Port.LINE_A, End.of(tile, Port.LINE_B)
     elif tile.low == end.value:
-        port, exposed = Port.LOW, Port.HIGH
+        port, exposed = Port.LOW, End.of(tile, Port.HIGH)
     else:
-        port, exposed = Port.HIGH, Port.LOW
-    return Join(port, End.of(tile, exposed), Placement(tile, end, port))
+        port, exposed = Port.HIGH, End.of(tile, Port.LOW)
+    return Join(port, exposed, exposed.counts - end.counts, Placement(tile, end, port))
 
 
 # Looked up with every placement: the join of each tile at each end, None where it does not fit.
@@ -80,7 +82,7 @@ class Layout(NamedTuple):
         if self.spinner is not None and len(self.placements) == 1:
             line_a, line_b = self.ends
             return ((line_a, line_a.counts), (line_b, 0))
-        return tuple((end, end.counts) for end in self.ends)
+        return tuple([(end, end.counts) for end in self.ends])
 
     def joined(self, tile: Tile, end: End | None) -> tuple[Port, int] | None:
         """What joining this tile there comes to: the port of the tile that touches the layout, and the count
@@ -90,12 +92,11 @@ class Layout(NamedTuple):
         join = _JOINS[end][tile.id]
         if join is None:
             return None
-        port, exposed, _ = join
-        count = self.total + exposed.counts - end.counts
+        count = self.total + join.adds
         # An opening double goes on counting, once, until its second line is filled (rule 3.5).
         if self.spinner is not None and len(self.placements) == 1:
             count += end.counts
-        return port, count
+        return join.port, count
 
     def fault(self, end: End | None) -> Refusal:
         """Why a tile that cannot be joined there cannot. First reason first, as in `Refusal`."""
@@ -112,10 +113,10 @@ class Layout(NamedTuple):
             return _OPENINGS[tile]
         join = _JOINS[end][tile.id]
         assert join is not None, "the tile fits"
-        _, exposed, placement = join
+        _, exposed, _, placement = join
         placements, ends, spinner, _, _ = self
         left = list(ends)
-        left[ends.index(end)] = exposed
+        left[left.index(end)] = exposed
         fits = 0
         for open_end in left:
             fits |= open_end.fits

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -31,24 +30,19 @@ SOUTH: Final = Seat.SOUTH
 SEATS: Final = (NORTH, SOUTH)
 
 
-@dataclass(frozen=True, slots=True)
-class BySeat(Generic[T]):
-    """One value for each seat."""
+class BySeat(NamedTuple, Generic[T]):
+    """One value for each seat; north's comes first. Asked by seat, not by position."""
 
     north: T
     south: T
 
-    def __getitem__(self, seat: Seat) -> T:
+    def __getitem__(self, seat: Seat) -> T:  # type: ignore[override]
         return self.north if seat is NORTH else self.south
-
-    def __iter__(self) -> Iterator[T]:
-        """The two values, north first."""
-        yield self.north
-        yield self.south
 
     def put(self, seat: Seat, value: T) -> BySeat[T]:
         """The same pair with another value for one seat."""
-        return BySeat(value, self.south) if seat is NORTH else BySeat(self.north, value)
+        north, south = self
+        return BySeat(value, south) if seat is NORTH else BySeat(north, value)
 
     def map(self, f: Callable[[T], U]) -> BySeat[U]:
         """The pair of the results of one function."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.clock import BANK, DELAY
 from engine.layout import EMPTY, Layout
@@ -63,9 +63,13 @@ class DecisionKind(StrEnum):
     PLAY = "play"
 
 
-_KINDS = {
+# A member's name is looked up through its class, which takes longer than all the rest of the question.
+_REVEAL: Final = DecisionKind.REVEAL
+_ANSWER: Final = DecisionKind.ANSWER
+_KINDS: Final[dict[Phase, DecisionKind]] = {
     Phase.AWAITING_START: DecisionKind.START,
     Phase.SETTLED: DecisionKind.CONTINUE,
+    Phase.AUCTION: DecisionKind.BID,
     Phase.OPENING: DecisionKind.OPEN,
     Phase.PLAYING: DecisionKind.PLAY,
 }
@@ -199,9 +203,9 @@ class Match(NamedTuple):
     def decision_kind(self) -> DecisionKind | None:
         """What the question on the table is about; None while there is none (a deal is due, the match is over)."""
         if self.awaiting_reveal is not None:
-            return DecisionKind.REVEAL
-        if self.phase is Phase.AUCTION:
-            return DecisionKind.BID if self.standing_bid is None else DecisionKind.ANSWER
+            return _REVEAL
+        if self.standing_bid is not None:
+            return _ANSWER
         return _KINDS.get(self.phase)
 
     @property

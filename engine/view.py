@@ -54,6 +54,8 @@ class OpenEnd(NamedTuple):
     """What it adds to the count now (rule 3.5)."""
 
 
+_new: Final = tuple.__new__
+_SAME_DEVICE: Final = Mode.SAME_DEVICE
 # One object for each end, with what it counts once and, as the second line of an opening double, not at all.
 _OPEN_ENDS: Final = {
     (end, counts): OpenEnd(end, end.value, counts) for end in ENDS for counts in {0, end.counts}
@@ -105,40 +107,44 @@ class View(NamedTuple):
 def view(state: Match, seat: Seat | None) -> View:
     """The match as one seat sees it, or a spectator."""
     layout = state.layout
-    return View(
-        seat=seat,
-        phase=state.phase,
-        mode=state.mode,
-        round_no=state.round_no,
-        decision_id=state.decision_id,
-        turn=state.turn,
-        to_act=state.to_act,
-        awaiting_reveal=state.awaiting_reveal,
-        kind=state.decision_kind,
-        balances=state.balances,
-        banks=state.banks,
-        delay_ns=state.delay_ns,
-        consumed_ns=state.consumed_ns,
-        hand=_hand(state, seat),
-        hand_counts=BySeat(state.north_hand.bit_count(), state.south_hand.bit_count()),
-        boneyard_count=len(state.boneyard),
-        placements=layout.placements,
-        spinner=layout.spinner,
-        ends=open_ends(layout),
-        count=layout.total,
-        last_transfer=state.last_transfer,
-        jockey=state.jockey,
-        standing_bid=state.standing_bid,
-        pressed=state.pressed,
-        legal=_legal(state, seat),
-        hand_totals=state.hand_totals,
-        commitment=state.commitment,
-        outcome=state.outcome,
+    # In the order of the fields: naming them takes as long as everything else here together.
+    return _new(
+        View,
+        (
+            seat,
+            state.phase,
+            state.mode,
+            state.round_no,
+            state.decision_id,
+            state.turn,
+            state.to_act,
+            state.awaiting_reveal,
+            state.decision_kind,
+            state.balances,
+            state.banks,
+            state.delay_ns,
+            state.consumed_ns,
+            _hand(state, seat),
+            BySeat(state.north_hand.bit_count(), state.south_hand.bit_count()),
+            len(state.boneyard),
+            layout.placements,
+            layout.spinner,
+            open_ends(layout),
+            layout.total,
+            state.last_transfer,
+            state.jockey,
+            state.standing_bid,
+            state.pressed,
+            _legal(state, seat),
+            state.hand_totals,
+            state.commitment,
+            state.outcome,
+        ),
     )
 
 
 def _hand(state: Match, seat: Seat | None) -> tuple[Tile, ...] | None:
-    if seat is None or (state.mode is Mode.SAME_DEVICE and state.to_act is not seat):
+    if seat is None or (state.mode is _SAME_DEVICE and state.to_act is not seat):
         return None
     return tiles_of(state.hand(seat))
 
@@ -191,36 +197,22 @@ SeatEvent = (
 
 
 def redact(event: Event, seat: Seat | None, mode: Mode = Mode.ONLINE) -> SeatEvent:
-    """One event as one seat may hear of it, or a spectator."""
-    match event:
-        case RoundDealt():
-            shown = None if seat is None or mode is Mode.SAME_DEVICE else event.deal.hand(seat)
-            return HandDealt(
-                event.round_no,
-                shown,
-                event.commitment,
-                event.contributions,
-                event.next_commitment,
-                event.scripted,
-            )
-        case TileDrawn():
-            return TileDrawn(event.seat, event.tile if event.seat is seat else None)
-        case Revealed():
-            return Revealed(event.seat, event.hand if event.seat is seat else None)
-        case (
-            Started()
-            | Continued()
-            | BidMade()
-            | OpeningWon()
-            | PointsMoved()
-            | TilePlaced()
-            | TurnPassed()
-            | RoundWentOut()
-            | RoundBlocked()
-            | TurnTimed()
-            | MatchEnded()
-        ):
-            return event
+    """One event as one seat may hear of it, or a spectator. The event itself when it is the same for everybody."""
+    if isinstance(event, RoundDealt):
+        shown = None if seat is None or mode is _SAME_DEVICE else event.deal.hand(seat)
+        return HandDealt(
+            event.round_no,
+            shown,
+            event.commitment,
+            event.contributions,
+            event.next_commitment,
+            event.scripted,
+        )
+    if isinstance(event, TileDrawn):
+        return TileDrawn(event.seat, event.tile if event.seat is seat else None)
+    if isinstance(event, Revealed):
+        return Revealed(event.seat, event.hand if event.seat is seat else None)
+    return event  # the types say that none of the rest has secrets
 
 
 def redact_for_device(event: Event) -> SeatEvent:
