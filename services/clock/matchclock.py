@@ -91,10 +91,8 @@ class MatchClock:
 
     def arrive(self, message: m.Arrival, now: int, *, hold_ns: int = 0) -> Said:
         """A legal command of the deciding seat was heard, `hold_ns` ago if it had to wait for a session."""
-        if self.closed:
-            return []
-        if self.state is State.VOID:
-            return self._void_again()
+        if self.closed or self.state is State.VOID:
+            return [] if self.closed else self._void_again()
         opened = self._opened
         if opened is None or message.key.decision_no != self.decision_no:
             fault = Fault("decision_no", str(self.decision_no), str(message.key.decision_no))
@@ -342,9 +340,8 @@ class MatchClock:
         self.decision_no = message.key.decision_no
         self._banks.set(message.seat, message.bank_ns)
         self._asked = message
-        self._opened = (
-            message if message.consumed_ns == consumed_ns else replace(message, consumed_ns=consumed_ns)
-        )
+        as_asked = message.consumed_ns == consumed_ns
+        self._opened = message if as_asked else replace(message, consumed_ns=consumed_ns)
         self._granted_ns = granted_ns
         self._verdict = None
         self.deadline_ns = clock.deadline(message.start_ns, consumed_ns, message.bank_ns, message.delay_ns)
@@ -354,28 +351,25 @@ class MatchClock:
         return self._armed_again(message)
 
     def _armed_again(self, message: m.Open) -> Said:
-        opened = self._opened
-        assert opened is not None
+        assert self._opened is not None
         remaining = max(0, self.deadline_ns - message.mark_ns)
-        return [m.Armed(message.key, self.deadline_ns, remaining, opened.consumed_ns, self._granted_ns)]
+        consumed, granted = self._opened.consumed_ns, self._granted_ns
+        # A resume is a question: it has an answer, even one that grants nothing.
+        as_asked = message.cause is not OpenCause.RESUME and (message.consumed_ns, 0) == (consumed, granted)
+        return [m.Armed(message.key, self.deadline_ns, remaining, consumed, granted, as_asked)]
 
     # Deciding.
 
     def _judge(self, opened: m.Open, message: m.Arrival, now: int, hold_ns: int) -> Said:
-        arrived, consumed, bank, delay = (
-            message.arrive_ns,
-            opened.consumed_ns,
-            opened.bank_ns,
-            opened.delay_ns,
-        )
+        part = (opened.start_ns, message.arrive_ns, opened.consumed_ns, opened.bank_ns, opened.delay_ns)
         if hold_ns > self._policy.hold_max_ns:
             return self._give_up(VoidReason.HOLD_TOO_LONG, f"a command waited for {hold_ns} ns", now)
-        if clock.judge(opened.start_ns, arrived, consumed, bank, delay) is clock.Verdict.TIMED_OUT:
-            return self._forfeit(m.Proof.ARRIVAL, arrived, now)
+        if clock.judge(*part) is clock.Verdict.TIMED_OUT:
+            return self._forfeit(m.Proof.ARRIVAL, message.arrive_ns, now)
         credit = self._credit(message.gap_total_ns, opened)
         if spent := self._over_credit(credit, now):
             return spent
-        cost = clock.settle(opened.start_ns, arrived, consumed, bank, delay, message.effect)
+        cost = clock.settle(*part, message.effect)
         self._verdict = m.Verdict(message.key, message.command_id, *cost, credit)
         self.state = State.JUDGED if message.effect is Effect.ENDS else State.HELD
         self._hold_since = now
@@ -394,8 +388,8 @@ class MatchClock:
         self.state = State.FORFEIT
         self.due = now + MEMORY_NS
         self._proven_here = True
-        told = (opened.key, opened.seat, self.deadline_ns, proof, proof_ns, self._new_id())
-        self._timeout = m.Timeout(*told, opened.start_ns, opened.consumed_ns)
+        told = (opened.key, opened.seat, self.deadline_ns, proof, proof_ns, self._new_id(), opened.start_ns)
+        self._timeout = m.Timeout(*told, opened.consumed_ns)
         return [self._timeout]
 
     def _give_up(self, reason: VoidReason, summary: str, now: int) -> Said:

@@ -40,9 +40,13 @@ class _Outbox:
         self._waiting: list[m.ClockMessage] = []
         self._wake = asyncio.Event()
         self._ended = False
+        self.reckons = False
+        """Deadlines that are counted as they were asked are not worth a message."""
 
     def put(self, message: m.ClockMessage) -> None:
         """To be told."""
+        if self.reckons and isinstance(message, m.Armed) and message.as_asked:
+            return
         self._waiting.append(message)
         self._wake.set()
 
@@ -171,6 +175,7 @@ class ClockRpc(ClockServiceServicer):
 
     def _attach(self, name: str, hello: m.Hello, peer: str) -> None:
         self._attached[name] = hello
+        self._outboxes[name].reckons = hello.reckons
         self._log.info(
             "engine_attached",
             engine_id=hello.engine_id,

@@ -56,7 +56,8 @@ class ClockListener(Protocol):
     """Hears what the clock says about one match: synchronously, on the loop, in the order of the stream."""
 
     def on_armed(self, armed: m.Armed) -> None:
-        """The deadline of the open decision. After a resume its `consumed_ns` is the one that counts."""
+        """The deadline of the open decision, where it is another than its Open asks: after a resume `consumed_ns` is the
+        one that counts."""
 
     def on_verdict(self, verdict: m.Verdict) -> None:
         """The pending command is in time. The same verdict is told once, whatever sessions come and go."""
@@ -111,8 +112,10 @@ class ClockLink:
         metrics: LinkMetrics,
         policy: m.Policy | None = None,
         connect: Connect = plain,
+        reckons: bool = True,
     ) -> None:
         self._connect = connect
+        self._reckons = reckons
         self.attached = False
         """Whether a clock has accepted the session."""
         self.clock_id = ""
@@ -154,7 +157,11 @@ class ClockLink:
         A match taken over, by another process or by this one after a restart, comes with a higher fence and, if its
         decision was open before, with RESUME.
         """
-        self._matches[opened.key.match_id] = _Governed(listener, opened.key.fence, opened)
+        key = opened.key
+        self._matches[key.match_id] = _Governed(listener, key.fence, opened)
+        last = self._outbox[-1] if self._outbox else None
+        if isinstance(last, m.Applied) and last.key[:2] == key[:2]:
+            self._outbox.pop()  # what was judged before is committed: this says so
         self._say(opened)
 
     def arrive(self, arrival: m.Arrival) -> None:
@@ -166,7 +173,7 @@ class ClockLink:
         self._say(arrival)
 
     def applied(self, key: m.Key, command_id: str, event_seq: int) -> None:
-        """The verdict's effect is committed. Where it opened another decision, saying so is optional."""
+        """The verdict's effect is committed."""
         governed = self._governed(key.match_id, key.fence)
         if governed is None or governed.arrival is None:
             return
@@ -283,6 +290,7 @@ class ClockLink:
             policy_version=self.policy.version,
             open=tuple(opened),
             pending=tuple(pending),
+            reckons=self._reckons,
         )
 
     async def _write(self, call: Call) -> None:

@@ -181,6 +181,7 @@ def _put_hello(to: pb.Hello, message: m.Hello) -> None:
     to.raw_ns = message.raw_ns
     to.mark_ns = message.mark_ns
     to.policy_version = message.policy_version
+    to.reckons_deadlines = message.reckons
     for opened in message.open:
         _put_open(to.open.add(), opened)
     for arrival in message.pending:
@@ -203,6 +204,7 @@ def _hello_from_pb(message: pb.Hello) -> m.Hello:
         policy_version=message.policy_version,
         open=tuple(_open_from_pb(opened) for opened in message.open),
         pending=tuple(_arrival_from_pb(arrival) for arrival in message.pending),
+        reckons=message.reckons_deadlines,
     )
 
 

@@ -156,11 +156,13 @@ class Hello:
     """Every open decision."""
     pending: tuple[Arrival, ...] = ()
     """Every arrival whose effect is not committed."""
+    reckons: bool = False
+    """It works deadlines out itself: it need not be told of one that is counted exactly as its Open asked."""
 
 
 @message
 class Applied:
-    """The verdict's effect is committed."""
+    """The verdict's effect is committed. An Open of the same owner that follows says so too."""
 
     key: Key
     command_id: str
@@ -268,6 +270,8 @@ class Armed:
     """Time of this turn used before its start: as the Open said, except after a resume."""
     credited_ns: int
     """Credit granted by this Open."""
+    as_asked: bool = field(default=False, compare=False)
+    """It counts exactly as its Open asked. Not on the wire: whoever reckons is not told."""
 
 
 @message

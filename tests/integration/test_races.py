@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from client.errors import CallError
-from engine.clock import MILLISECOND
+from engine.clock import MILLISECOND, deadline
 from engine.seats import NORTH
 from services.game.livetime import SLACK_NS, TICK_SECONDS, kernel_now
 from spectacularbid.internal.clock.v1 import clock_service_pb2 as clock_pb
@@ -93,7 +93,13 @@ class Race:
 
     def is_in_time(self) -> bool:
         """By what was said: the arrival against the deadline."""
-        return bool(self.said(clock_pb.Arrival)[0].arrive_ns < self.said(clock_pb.Armed)[0].deadline_ns)
+        return bool(self.said(clock_pb.Arrival)[0].arrive_ns < self.deadline_ns)
+
+    @property
+    def deadline_ns(self) -> int:
+        """The first instant that is too late, as the decision was opened."""
+        opened = self.said(clock_pb.Open)[0]
+        return deadline(opened.start_ns, opened.consumed_ns, opened.bank_ns, opened.delay_ns)
 
 
 async def test_the_timer_fires_while_a_command_in_time_is_on_its_way(tapped: Tapped) -> None:
@@ -123,7 +129,7 @@ async def test_a_command_after_the_deadline_comes_before_the_question(tapped: Ta
     assert not race.said(clock_pb.ProbeReply)
     race.release(Way.DOWN)
     assert not await playing
-    assert arrival.arrive_ns >= race.said(clock_pb.Armed)[0].deadline_ns
+    assert arrival.arrive_ns >= race.deadline_ns
     assert await race.proof() == "arrival"
     await reproduced(race.table)
 
@@ -148,9 +154,8 @@ async def test_a_verdict_in_time_arrives_after_the_deadline(tapped: Tapped) -> N
     await near_the_deadline(race.table, 250)
     playing = race.play()
     await race.until(clock_pb.Verdict)
-    deadline = race.said(clock_pb.Armed)[0].deadline_ns
     # Live time is never ahead of the kernel clock, which game and test share.
-    await until_kernel(deadline + 50 * MILLISECOND)
+    await until_kernel(race.deadline_ns + 50 * MILLISECOND)
     race.release(Way.DOWN)
     assert race.is_in_time()
     assert await playing
@@ -171,7 +176,7 @@ async def test_command_and_question_can_be_read_in_the_same_turn_of_the_loop(tap
     assert await playing
     arrival = race.said(clock_pb.Arrival)[0]
     assert race.is_in_time()
-    assert arrival.read_raw_ns > race.said(clock_pb.Armed)[0].deadline_ns
+    assert arrival.read_raw_ns > race.deadline_ns
     await reproduced(race.table)
 
 
@@ -184,11 +189,10 @@ async def test_a_process_stands_still_across_the_deadline(tapped: Tapped, millis
     game = tapped.stack.processes["game"]
     for when in ("before", "in", "after"):
         race = await Race.begin(tapped)
-        armed = await race.until(clock_pb.Armed)
-        opened = race.said(clock_pb.Open)[0]
+        opened = await race.until(clock_pb.Open)
         await near_the_deadline(race.table, milliseconds / 2 + 10)
         playing = race.play() if when == "before" else None
-        await until_kernel(armed.deadline_ns + opened.gap_total_ns - milliseconds // 2 * MILLISECOND)
+        await until_kernel(race.deadline_ns + opened.gap_total_ns - milliseconds // 2 * MILLISECOND)
         game.signal(signal.SIGSTOP)
         stopped = kernel_now()
         if when == "in":

@@ -122,8 +122,15 @@ class Room:
         self._hear(mismatch)
 
 
-def new_link(address: str, live: LiveTime, engine_id: str = "engine-1", secret: str = SECRET) -> ClockLink:
-    """A link as the game process makes it."""
+def new_link(
+    address: str,
+    live: LiveTime,
+    engine_id: str = "engine-1",
+    secret: str = SECRET,
+    *,
+    reckons: bool = False,
+) -> ClockLink:
+    """A link as the game process makes it. Unless it reckons, as that does, it hears that the clock has read an Open."""
     return ClockLink(
         address,
         secret,
@@ -132,6 +139,7 @@ def new_link(address: str, live: LiveTime, engine_id: str = "engine-1", secret: 
         live,
         lease_ok=lambda: True,
         metrics=LinkMetrics(CollectorRegistry()),
+        reckons=reckons,
     )
 
 
