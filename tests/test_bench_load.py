@@ -25,6 +25,7 @@ class Moves:
 
     def __init__(self) -> None:
         self.due: list[float] = []
+        self.call: object = None
 
     def move(self, decision_id: int, command: pb.Command, due: float) -> None:
         self.due.append(due)
@@ -108,6 +109,16 @@ async def test_the_turn_that_is_open_longest_is_given_the_next_move() -> None:
     load._due(began := time.monotonic())
     load.go(0.0)
     assert (early.due, late.due) == ([began], [])
+
+
+async def test_a_turn_of_a_match_that_has_ended_is_given_nothing() -> None:
+    load, over, open_ = load_at(1e-9), Moves(), Moves()
+    turn(load, over)
+    turn(load, open_)
+    over.call = object()
+    load._due(began := time.monotonic())
+    load.go(0.0)
+    assert (over.due, open_.due) == ([], [began])
 
 
 async def test_what_was_due_in_time_and_never_arrived_is_counted_with_what_it_has_taken(

@@ -149,7 +149,7 @@ async def serve_front(options: argparse.Namespace) -> None:
     await server.stop(0)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Echo:
     """Two streams of a pair; with fan-out both hear of each message, and take turns, else one is alone."""
 

@@ -15,6 +15,7 @@ import selectors
 import signal
 import sys
 import time
+import traceback
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -96,8 +97,9 @@ def serve(load: Load, connections: int) -> None:
     loop.run_until_complete(_serve(load))
 
 
-def _fail(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    loop.default_exception_handler(context)
+def _fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    sys.stderr.write(f"the load generator failed: {context['message']}\n")
+    traceback.print_exception(context.get("exception"))
     sys.stderr.flush()
     os._exit(1)
 

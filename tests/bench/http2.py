@@ -1,8 +1,7 @@
 """A client of gRPC that costs little: many calls on few connections, all frames of a loop turn in one write.
 
 The load generator must not be what saturates. grpc.aio takes some 50 µs a message, this some 5; the server cannot tell
-them apart. Only what the benchmarks need: no TLS, no compression, headers that come back are not read, a server that
-breaks the rules of HTTP/2 is an error.
+them apart. Only what the benchmarks need: no TLS, no compression, and what it does not understand is an error.
 """
 
 from __future__ import annotations
@@ -13,13 +12,15 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
+from hpack import Decoder
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW_MAX: Final = 2**31 - 1
 WINDOW_FIRST: Final = 65_535
 FRAME_MAX: Final = 2**14
 TOP_UP_BYTES: Final = 2**24
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
-END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 INITIAL_WINDOW_SIZE: Final = 4
 _FRAME: Final = Struct(">BHBBL")
 """The length in two parts, type, flags, stream."""
@@ -31,7 +32,7 @@ class ProtocolError(RuntimeError):
     """The server ended the connection, or did what this client does not understand."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """One call: what it is told, and where it writes."""
 
@@ -43,13 +44,15 @@ class Call:
     """Called once when the server has ended the call, well or not."""
     unread: bytes = b""
     window: int = WINDOW_FIRST
+    status: str = ""
+    """How it ended: number and text, as gRPC says it; empty when the server only broke off."""
 
     def send(self, message: bytes, *, last: bool = False) -> None:
         """A message; `last` says that no more will come."""
         self.connection.write(self, message, END_STREAM if last else 0)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Connection(asyncio.Protocol):
     """One connection and its calls; made by `connect`."""
 
@@ -64,6 +67,7 @@ class Connection(asyncio.Protocol):
     _window: int = WINDOW_FIRST
     _window_first: int = WINDOW_FIRST
     _consumed: int = 0
+    _decoder: Decoder = field(default_factory=Decoder)
 
     # What is said.
 
@@ -151,6 +155,8 @@ class Connection(asyncio.Protocol):
                 raise ProtocolError("padding is not understood here")
             if (call := self.calls.get(number)) is not None:
                 self._messages(call, payload)
+        elif kind == HEADERS:
+            self._headers(flags, number, payload)
         elif kind == SETTINGS and not flags & ACK:
             self._set(payload)
         elif kind == PING and not flags & ACK:
@@ -169,6 +175,14 @@ class Connection(asyncio.Protocol):
             call = self.calls.pop(number, None)
             if call is not None:
                 call.ended()
+
+    def _headers(self, flags: int, number: int, payload: bytes) -> None:
+        if flags & (PADDED | PRIORITY) or not flags & END_HEADERS:
+            raise ProtocolError("padded, prioritised or continued headers are not understood here")
+        # All of them, in order: what one names by a number, an earlier one has defined.
+        headers = {str(name): str(value) for name, value in self._decoder.decode(payload)}
+        if (call := self.calls.get(number)) is not None and "grpc-status" in headers:
+            call.status = f"{headers['grpc-status']} {headers.get('grpc-message', '')}"
 
     @staticmethod
     def _messages(call: Call, payload: bytes) -> None:

@@ -77,7 +77,7 @@ class Mean:
         return {"bytes": self.size / max(self.messages, 1), "a_move": self.messages / max(moves, 1)}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Player:
     """One seat of one match at a time."""
 
@@ -100,6 +100,7 @@ class Player:
         """Takes the seat in a match."""
         self.seen = self.answered = 0
         self.over = False
+        self.match.load.lost += len(self.awaited)
         self.awaited.clear()
         self.call = self.connection.call(PLAY, self.metadata, self._heard, self._ended)
         join = pb.PlayRequest(join=pb.WatchRequest(match_id=match_id))
@@ -157,15 +158,36 @@ class Player:
             self.match.load.delivered(self.awaited.popleft()[1])
 
     def _ended(self) -> None:
-        self.call = None
         self.match.load.alive(self.connection)
-        if not self.over:
-            raise RuntimeError("a stream ended before its match")
+        if self.call is None or not self.over:
+            raise RuntimeError(f"a stream ended before its match: {self.call and self.call.status}")
+        self.call = None
         if self.other.call is None:
             self.match.over()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
+class Turn:
+    """A question of the clock that nobody has answered."""
+
+    player: Player
+    call: Call | None
+    """The stream it was asked on."""
+    decision_id: int
+    command: pb.Command
+    """What is to be answered."""
+
+    @property
+    def open(self) -> bool:
+        """Whether its match goes on."""
+        return self.call is self.player.call
+
+    def move(self, due: float) -> None:
+        """Answers it."""
+        self.player.move(self.decision_id, self.command, due)
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Match:
     """Two players who play on, match after match."""
 
@@ -220,7 +242,7 @@ class Matches:
         self._counting = False
         self._moves = 0
         self._pace: float | None = 0.0
-        self._turns: deque[tuple[Player, int, pb.Command]] = deque()
+        self._turns: deque[Turn] = deque()
         self._dues: deque[float] = deque()
         """Due, and no turn is open."""
         self._timer: asyncio.TimerHandle | None = None
@@ -229,6 +251,8 @@ class Matches:
         self._waited = 0
         self.wanting: deque[Match] = deque()
         self.created = 0
+        self.lost = 0
+        """Moves under way when their match ended otherwise."""
         self.causes: Counter[str] = Counter()
         """Why matches ended."""
         self.requests = 0
@@ -281,35 +305,42 @@ class Matches:
             self._timer.cancel()
             self._timer = None
         if pace is None:
-            now, turns = time.monotonic(), list(self._turns)
-            self._turns.clear()
-            for player, decision_id, command in turns:
-                player.move(decision_id, command, now)
+            now = time.monotonic()
+            while (turn := self._open_longest()) is not None:
+                turn.move(now)
         elif pace > 0:
             self._due(time.monotonic())
 
     def turn(self, player: Player, decision_id: int, command: pb.Command) -> None:
         """Somebody is to move."""
+        turn = Turn(player, player.call, decision_id, command)
         if self._pace is None:
-            player.move(decision_id, command, time.monotonic())
+            turn.move(time.monotonic())
         elif self._dues:
-            player.move(decision_id, command, self._dues.popleft())
+            turn.move(self._dues.popleft())
         else:
-            self._turns.append((player, decision_id, command))
+            self._turns.append(turn)
+
+    def _open_longest(self) -> Turn | None:
+        """The next that is to be moved, without those of matches that have ended meanwhile."""
+        while self._turns:
+            if (turn := self._turns.popleft()).open:
+                return turn
+        return None
 
     def _due(self, at: float) -> None:
         """A move was due `at`, perhaps more since: one for each, and a timer for the next."""
         assert self._pace is not None
         now = time.monotonic()
         while at <= now:
+            turn = self._open_longest()
             if self._counting:
                 self._late.append(now - at)
-                self._waited += not self._turns
-            if self._turns:
-                player, decision_id, command = self._turns.popleft()
-                player.move(decision_id, command, at)
-            else:
+                self._waited += turn is None
+            if turn is None:
                 self._dues.append(at)
+            else:
+                turn.move(at)
             at += self._dice.expovariate(self._pace)
         self._timer = asyncio.get_running_loop().call_at(at, self._due, at)
 
@@ -330,7 +361,7 @@ class Matches:
 
     def count(self) -> None:
         """From now on."""
-        self.created = self._moves = self._waited = 0
+        self.created = self.lost = self._moves = self._waited = 0
         self._late.clear()
         self.causes.clear()
         self.refused.clear()
@@ -355,7 +386,7 @@ class Matches:
             give_up = time.monotonic() + STRAGGLING_SECONDS
             while (left := self._left()) and time.monotonic() < give_up:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-            now, unfinished = time.monotonic(), len(left)
+            now, unfinished = time.monotonic(), len(left) + self.lost
             self._counter.latencies += [now - due for due in left]
         return {
             **self._counter.figures(moves),
