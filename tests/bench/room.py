@@ -1,13 +1,14 @@
 """`python -m tests.bench.room [COMMANDS]`: what a command costs on its way through a room, without network and disk.
 
 Real rooms, stories, courses and lines of the log. The clock says its verdicts and the journal its commits in the next
-turn of the loop, so every command waits as often as in a process; the clock's sums and what the players choose are not
-counted. What is left is what a room adds to each command, and the rules.
+turn of the loop, so every command waits as often as in a process. What the players choose is chosen before. What is left
+is what a room adds to each command, and the rules.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import sys
@@ -20,7 +21,8 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from engine import clock
-from engine.match import Phase, legal
+from engine.command import Command
+from engine.match import Match, Phase, legal
 from services.common import logs
 from services.common.tracing import NoTracer
 from services.game.asked import Asked
@@ -42,20 +44,6 @@ from tests.services.game.test_story import match_row
 COMMANDS = 3_000
 MATCHES = 50
 ROUNDS = 10
-
-
-class Uncounted:
-    """Processor time that is not the room's."""
-
-    def __init__(self) -> None:
-        self.ns = 0
-        self._since = 0
-
-    def __enter__(self) -> None:
-        self._since = time.thread_time_ns()
-
-    def __exit__(self, *_: object) -> None:
-        self.ns += time.thread_time_ns() - self._since
 
 
 class Turns:
@@ -81,9 +69,8 @@ class NearClock:
 
     clock_id = "near"
 
-    def __init__(self, uncounted: Uncounted) -> None:
+    def __init__(self) -> None:
         self._turns = Turns()
-        self._uncounted = uncounted
         self._open: dict[str, tuple[Open, Room]] = {}
 
     def open(self, opened: Open, listener: Room) -> None:
@@ -92,14 +79,13 @@ class NearClock:
 
     def arrive(self, arrival: Arrival) -> None:
         """A command is judged in the next turn of the loop."""
-        with self._uncounted:
-            opened, room = self._open[arrival.key.match_id]
-            charge = clock.settle(
-                *(opened.start_ns, arrival.arrive_ns, opened.consumed_ns),
-                *(opened.bank_ns, opened.delay_ns, arrival.effect),
-            )
-            verdict = Verdict(arrival.key, arrival.command_id, *charge, 0)
-            self._turns.later(lambda: room.on_verdict(verdict))
+        opened, room = self._open[arrival.key.match_id]
+        charge = clock.settle(
+            *(opened.start_ns, arrival.arrive_ns, opened.consumed_ns),
+            *(opened.bank_ns, opened.delay_ns, arrival.effect),
+        )
+        verdict = Verdict(arrival.key, arrival.command_id, *charge, 0)
+        self._turns.later(lambda: room.on_verdict(verdict))
 
     def applied(self, *_: object) -> Applied | None:
         """Nothing to remember."""
@@ -111,16 +97,14 @@ class NearClock:
 class NearJournal:
     """Takes the place of the journal: what is appended is stored in the next turn of the loop."""
 
-    def __init__(self, uncounted: Uncounted) -> None:
+    def __init__(self) -> None:
         self._turns = Turns()
-        self._uncounted = uncounted
 
     def append(self, entry: Entry) -> asyncio.Future[None]:
         """Done when it is stored."""
         del entry
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with self._uncounted:
-            self._turns.later(lambda: done.set_result(None))
+        self._turns.later(lambda: done.set_result(None))
         return done
 
 
@@ -133,6 +117,24 @@ class Fresh:
         """At once."""
 
 
+class Choices:
+    """What is played in a match: the same in each round, and chosen before those that count."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._made: list[tuple[Command, str]] = []
+
+    def at(self, number: int, state: Match) -> tuple[Command, str]:
+        """The command of this number, and its request id."""
+        if number == len(self._made):
+            request_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+            self._made.append((choose(state, legal(state), self._rng), request_id))
+        return self._made[number]
+
+
+CHOICES = [Choices(number) for number in range(100 * MATCHES)]
+
+
 class Table:
     """Both players of one match: they answer as soon as they are told."""
 
@@ -141,16 +143,14 @@ class Table:
         number: int,
         shell: Shell,
         courses: Courses,
-        uncounted: Uncounted,
         counted: Callable[[], None],
     ) -> None:
         row = replace(match_row(), match_id=str(uuid.UUID(int=number + 1)))
         self.room = Room(Story(row, Seeds(row.match_id, bytes(32))), 1, shell)
         self._counted = counted
-        self._rng = random.Random(number)
+        self._choices = CHOICES[number]
         self._courses = courses
         self._live = shell.livetime
-        self._uncounted = uncounted
         self._told = asyncio.Event()
 
     async def play(self) -> None:
@@ -160,11 +160,11 @@ class Table:
         room.listen(asyncio.Event(), Audience.SOUTH)
         task = asyncio.create_task(room.run())
         await asyncio.sleep(0)
-        while room.story.state.phase is not Phase.OVER:
-            with self._uncounted:
-                state = room.story.state
-                command = choose(state, legal(state), self._rng)
-                request_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        for number in itertools.count():
+            state = room.story.state
+            if state.phase is Phase.OVER:
+                break
+            command, request_id = self._choices.at(number, state)
             self._counted()
             heard = self._live.heard()
             course = self._courses.begin(
@@ -186,12 +186,11 @@ class Table:
 
 async def play(commands: int) -> float:
     """Microseconds of processor time a command."""
-    uncounted = Uncounted()
     livetime, metrics = LiveTime(), GameMetrics(CollectorRegistry())
     incarnation = Incarnation("near", livetime.incarnation, "near")
     parts = (
-        NearJournal(uncounted),
-        NearClock(uncounted),
+        NearJournal(),
+        NearClock(),
         livetime,
         Gaps(livetime, incarnation, "1"),
         Fresh(),
@@ -209,13 +208,13 @@ async def play(commands: int) -> float:
 
     async def keep_playing(number: int) -> None:
         while True:
-            await Table(number, shell, courses, uncounted, counted).play()
+            await Table(number, shell, courses, counted).play()
             number += MATCHES
 
     began = time.thread_time_ns()
     tables = [asyncio.create_task(keep_playing(number)) for number in range(MATCHES)]
     await enough.wait()
-    spent = time.thread_time_ns() - began - uncounted.ns
+    spent = time.thread_time_ns() - began
     for table in tables:
         table.cancel()
     await asyncio.gather(*tables, return_exceptions=True)
@@ -229,6 +228,7 @@ def main() -> None:
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         sys.stdout = nowhere
         logs.configure("info")
+        asyncio.run(play(commands))
         figures = [asyncio.run(play(commands)) for _ in range(ROUNDS)]
         sys.stdout = talk
     report.table(
