@@ -14,7 +14,7 @@ PARTS: Final = {
     "room": "a command's way through a room, without network and disk",
     "clock": "lateness of timeouts and cost of verdicts",
     "memory": "memory of live matches, and what they cost while nobody moves",
-    "stack": "durable commands through all services, which share the cores with the players",
+    "watchers": "what many who watch cost, and what players notice of them",
     "lateness": "losses on time with 10,000 clocks armed, under load",
     "flood": "one hostile client at full speed on each rpc, while 50 honest matches are played",
 }

@@ -21,9 +21,12 @@ from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.bench.generator import Figures, Tally, serve
 from tests.bench.http2 import Call, Connection, connect
+from tests.bench.stack import answer
 
 CREATE: Final = "/spectacularbid.match.v1.MatchService/CreateMatch"
 PLAY: Final = "/spectacularbid.match.v1.MatchService/Play"
+PRESSES: Final = ("start", "continue_round")
+"""Commands that no clock judges."""
 CREATING_MAX: Final = 32
 """Matches that are being made at once."""
 STRAGGLING_SECONDS: Final = 5.0
@@ -32,31 +35,6 @@ LIMIT_MS: Final = 3_600_000
 """Nobody loses on time here, or for not pressing Start: a turn waits for its due time."""
 DELAY_MS: Final = 10_000
 SEED: Final = 20260704
-
-
-def untimed(prompt: table_pb2.Prompt) -> pb.Command | None:
-    """Start or Continue, where it is asked for."""
-    if prompt.legal.start:
-        return pb.Command(start=pb.Start())
-    if prompt.legal.continue_round:
-        return pb.Command(continue_round=pb.Continue())
-    return None
-
-
-def first_legal(legal: table_pb2.Legal) -> pb.Command | None:
-    """The first move there is; None when it is not this player's turn."""
-    if legal.plays:
-        play = legal.plays[0]
-        return pb.Command(play=pb.PlaceTile(tile=play.tile, end=play.end if play.HasField("end") else None))
-    if legal.draw:
-        return pb.Command(draw=pb.Draw())
-    if legal.pass_turn:
-        return pb.Command(pass_turn=pb.Pass())
-    if legal.decline:
-        return pb.Command(decline=pb.Decline())
-    if legal.accept:
-        return pb.Command(accept=pb.Accept())
-    return None
 
 
 @dataclass(slots=True)
@@ -127,9 +105,9 @@ class Player:
     def _heard(self, message: bytes) -> None:
         response = pb.PlayResponse.FromString(message)
         load, news, answers = self.match.load, response.news, response.answers
-        for answer in answers:
-            if answer.HasField("refused"):
-                load.refused.append(f"{answer.refused.reason_word} {answer.refused.message}")
+        for done in answers:
+            if done.HasField("refused"):
+                load.refused.append(f"{done.refused.reason_word} {done.refused.message}")
         prompt = news.prompt
         if news.events:
             last = news.events[-1]
@@ -144,13 +122,12 @@ class Player:
         elif not answers:
             return
         (load.to_mover if answers or self.match.mover is self else load.to_other).add(message)
-        if prompt.decision_id > self.answered:
-            if (command := first_legal(prompt.legal)) is not None:
-                self.answered = prompt.decision_id
-                load.turn(self, prompt.decision_id, command)
-            elif (command := untimed(prompt)) is not None:
-                self.answered = prompt.decision_id
+        if prompt.decision_id > self.answered and (command := answer(prompt)) is not None:
+            self.answered = prompt.decision_id
+            if command.WhichOneof("action") in PRESSES:
                 self.submit(prompt.decision_id, command)
+            else:
+                load.turn(self, prompt.decision_id, command)
 
     def _follow(self, sequence: int) -> None:
         self.seen = sequence

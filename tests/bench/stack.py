@@ -1,36 +1,21 @@
-"""Accepted durable commands a second through the whole stack: real processes, real PostgreSQL with fsync.
+"""Players through grpc.aio who answer each question as soon as it comes: for benchmarks of something else than speed.
 
-Closed loop: each player answers each question as soon as it comes. A command counts when its answer is there, which
-is after the verdict of the clock and the commit. Run alone with `python -m tests.bench.stack`.
+How fast the whole path is, `tests.bench.path` measures, with players that cost less.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
-import statistics
-import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import grpc
-from rich.console import Console
-from rich.table import Table
 
-from services.local.postgres import EmbeddedPostgres
-from services.storage.migrate import migrate
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc, table_pb2
 from tests.stack import Stack
-
-SECONDS = 8.0
-WARMUP_SECONDS = 2.0
-MATCHES = (1, 10, 50)
 
 
 @dataclass
@@ -123,54 +108,6 @@ async def keep_playing(made: Stack, number: int | str, tally: Tally, pace: Pace 
             )
 
 
-async def measure(made: Stack, matches: int) -> Tally:
-    """So many matches at once, for SECONDS after a warm-up."""
-    tally = Tally()
-    tasks = [asyncio.create_task(keep_playing(made, number, tally)) for number in range(matches)]
-    try:
-        for seconds, counting in ((WARMUP_SECONDS, True), (SECONDS, False)):
-            done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
-            tally.counting = counting
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return tally
-
-
-async def measure_all(sizes: tuple[int, ...], console: Console) -> Table:
-    """The table of results."""
-    table = Table(title="Accepted durable commands through the whole stack (fsync on)")
-    for column in ("matches at once", "commands/s", "p50 ms", "p99 ms", "refused"):
-        table.add_column(column, justify="right")
-    with (
-        tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as folder,
-        EmbeddedPostgres(Path(folder) / "postgres", durable=True) as server,
-    ):
-        migrate(server.url)
-        for size in sizes:
-            async with AsyncExitStack() as exits:
-                place = Path(folder) / str(size)
-                place.mkdir()
-                made = Stack(place, server.url, exits)
-                await made.start("clock", "matchmaking", "game")
-                await known_players(made, size)
-                console.print(f"  {size} matches at once for {SECONDS:.0f} s …")
-                tally = await measure(made, size)
-            took = sorted(tally.latencies)
-            quantiles = statistics.quantiles(took, n=100)
-            table.add_row(
-                str(size),
-                f"{len(took) / SECONDS:,.0f}",
-                f"{quantiles[49] * 1000:.1f}",
-                f"{quantiles[98] * 1000:.1f}",
-                str(tally.refused),
-            )
-    return table
-
-
 async def known_players(made: Stack, matches: int) -> None:
     """Players must exist before they can be invited; earlier matches of theirs are over."""
     database = await made.database()
@@ -179,19 +116,3 @@ async def known_players(made: Stack, matches: int) -> None:
     await database.executemany(
         "insert into player (player_id, name) values ($1, $1)", [(name,) for name in names]
     )
-
-
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--matches", type=int, nargs="+", default=list(MATCHES))
-    arguments = parser.parse_args()
-    console = Console()
-    console.print(
-        f"services, PostgreSQL and load share {os.cpu_count()} cores; closed loop, one Play stream a seat"
-    )
-    console.print(asyncio.run(measure_all(tuple(arguments.matches), console)))
-
-
-if __name__ == "__main__":
-    main()
