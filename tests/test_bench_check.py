@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench import __main__ as bench
 from tests.bench.check import KEPT, PARTS, TOLERANCE, Kept, compare, read_kept, updated
-from tests.bench.report import Report
+from tests.bench.report import Report, markdown
 
 NOT_IN_BENCH = {"ladder"}
 """Takes its time: targets of their own."""
@@ -72,6 +72,7 @@ def test_a_report_keeps_tables_and_ratios_with_machine_versions_and_noise(tmp_pa
     with pytest.raises(ValueError, match="columns"):
         report.table("Some", ("matches",), [(100, 2345.6)])
     found = json.loads(report.finish().read_text("utf-8"))
+    assert "Some\n\n| matches | moves/s |\n|---|---|\n| 100 | 2,346 |\n| 500 |  |" in markdown(found)
     assert found["tables"] == [
         {"name": "Some", "columns": ["matches", "moves/s"], "rows": [[100, 2345.6], [500, None]]}
     ]

@@ -7,6 +7,8 @@
     report.note("PostgreSQL with fsync")
     report.finish()
 
+`python -m tests.bench.report FILE ...` shows such files as Markdown, for docs/performance.md.
+
 Noise is a fixed piece of pure Python, timed at the beginning, at each table and at the end: how much the machine itself
 changed meanwhile. Ratios are what `make bench-check` compares.
 """
@@ -17,8 +19,9 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -176,6 +179,22 @@ def cell_text(cell: Cell) -> str:
     return f"{cell:.1f}" if abs(cell) >= 10 else f"{cell:.2f}"
 
 
+def markdown(found: Mapping[str, Any]) -> str:
+    """The tables of a file, with where and how well they were measured."""
+    machine, noise = found["machine"], found["noise"]
+    lines = [
+        f"{found['part']}: {found['began']}, {machine['cores']} cores, {machine['processor']}, "
+        + ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+        + f"; noise {noise['wall_spread_percent']:.0f} % by the wall clock, "
+        f"{noise['cpu_spread_percent']:.0f} % by processor time"
+    ]
+    for table in found["tables"]:
+        rows = [table["columns"], *([cell_text(cell) for cell in row] for row in table["rows"])]
+        written = ["| " + " | ".join(row) + " |" for row in rows]
+        lines += ["", table["name"], "", written[0], "|" + "---|" * len(table["columns"]), *written[1:]]
+    return "\n".join(lines)
+
+
 def _line(path: str, key: str) -> str:
     try:
         lines = Path(path).read_text("utf-8", "replace").splitlines()
@@ -189,3 +208,8 @@ def _output(*command: str) -> str:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(markdown(json.loads(Path(name).read_text("utf-8"))), end="\n\n")
