@@ -21,7 +21,7 @@ from services.game.shuffle import Seeds
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import first_state
 from services.wire import parts, tables
-from services.wire.events import event_to_pb
+from services.wire.events import event_to_bytes
 from services.wire.tables import Left
 from spectacularbid.match.v1 import table_pb2
 
@@ -155,7 +155,7 @@ class Story:
             self._own[Audience.DEVICE].clear()
 
     def _encoded(self, seen: SeatEvent, credited_ns: int) -> bytes:
-        return parts.event(event_to_pb(self.sequence, seen, self.state, credited_ns))
+        return parts.event(event_to_bytes(self.sequence, seen, self.state, credited_ns))
 
     def since(self, audience: Audience, sequence: int) -> bytes | None:
         """The events after `sequence`, in a WatchResponse; None when they are not all kept, or the number is of the
@@ -198,7 +198,7 @@ class Story:
         seen = self._seen.get(audience)
         if seen is None or seen.state is not self.state:
             view = self.view(audience)
-            question = parts.without_clock(tables.prompt_to_pb(view, self.sequence, None))
+            question = tables.question_to_bytes(view, self.sequence)
             seen = self._seen[audience] = _Seen(self.state, view, question)
         return seen
 

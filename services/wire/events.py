@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import assert_never
+from typing import Final, assert_never
 
 from engine.event import (
     BidMade,
@@ -25,17 +25,30 @@ from engine.seats import Seat
 from engine.tiles import End, Port, Tile
 from engine.view import HandDealt, SeatEvent, open_ends
 from services.wire import tables
+from services.wire.parts import Part
 from services.wire.tables import MILLISECOND, SEAT
 from spectacularbid.match.v1 import event_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 
+_TILE_PLACED: Final = Part(pb.MatchEvent, "tile_placed")
+
 
 def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int = 0) -> pb.MatchEvent:
     """One redacted event with its number. Of the state after it, only public facts are read."""
+    return pb.MatchEvent.FromString(event_to_bytes(sequence, event, after, credited_ns))
+
+
+def event_to_bytes(sequence: int, event: SeatEvent, after: Match, credited_ns: int = 0) -> bytes:
+    """The same, encoded."""
     message = pb.MatchEvent(sequence=sequence)
+    if isinstance(event, TilePlaced):  # the most frequent one is encoded already, but for its number
+        return message.SerializeToString() + _TILE_PLACED.of(_placed(event, after))
+    _write(message, event, after, credited_ns)
+    return message.SerializeToString()
+
+
+def _write(message: pb.MatchEvent, event: SeatEvent, after: Match, credited_ns: int) -> None:
     match event:  # the most frequent ones first
-        case TilePlaced():
-            _placed(message.tile_placed, event, after)
         case TurnTimed():
             timed = message.turn_timed
             timed.seat = SEAT[event.seat]
@@ -97,22 +110,21 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
             )
         case MatchEnded():
             message.match_ended.outcome.CopyFrom(tables.outcome_to_pb(event.outcome))
+        case TilePlaced():
+            message.tile_placed.MergeFromString(_placed(event, after))
         case _:
             assert_never(event)
-    return message
 
 
-def _placed(message: pb.TilePlaced, event: TilePlaced, after: Match) -> None:
+# A placement is put together from what is encoded once; see `services.wire.tables`.
+
+
+def _placed(event: TilePlaced, after: Match) -> bytes:
+    """A TilePlaced, encoded."""
     seat, tile, end, joined, count = event
-    pieces = [_placement(seat, tile, end, joined)]
+    pieces = [_placement(seat, tile, end, joined), _beside(count, after.layout.spinner)]
     pieces += [_open_end(*each) for each in open_ends(after.layout)]
-    message.MergeFromString(b"".join(pieces))
-    message.count = count
-    if after.layout.spinner is not None:
-        message.spinner.CopyFrom(tables.tile_to_pb(after.layout.spinner))
-
-
-# See `services.wire.tables` for why these are encoded, and encoded once.
+    return b"".join(pieces)
 
 
 @cache
@@ -120,6 +132,14 @@ def _placement(seat: Seat, tile: Tile, end: End | None, joined: Port | None) -> 
     """Who placed which tile where, as a piece of a TilePlaced."""
     placement = tables.placement_to_pb(tile, end, joined)
     return pb.TilePlaced(seat=SEAT[seat], placement=placement).SerializeToString()
+
+
+@cache
+def _beside(count: int, spinner: Tile | None) -> bytes:
+    """The count and the spinner after a placement, as a piece of a TilePlaced."""
+    return pb.TilePlaced(
+        count=count, spinner=None if spinner is None else tables.tile_to_pb(spinner)
+    ).SerializeToString()
 
 
 @cache

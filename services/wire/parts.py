@@ -11,7 +11,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from spectacularbid.match.v1 import event_pb2, match_service_pb2, table_pb2
+from spectacularbid.match.v1 import match_service_pb2, table_pb2
 
 _LENGTH_DELIMITED: Final = 2
 
@@ -50,15 +50,9 @@ _TABLE: Final = Part(match_service_pb2.Snapshot, "table")
 _QUESTION: Final = Part(table_pb2.Table, "prompt")
 
 
-def event(message: event_pb2.MatchEvent) -> bytes:
+def event(encoded: bytes) -> bytes:
     """An event in a WatchResponse."""
-    return _EVENT.of(message.SerializeToString())
-
-
-def without_clock(prompt: table_pb2.Prompt) -> bytes:
-    """What of a prompt stays the same for as long as the question stands."""
-    prompt.ClearField("clock")
-    return prompt.SerializeToString()
+    return _EVENT.of(encoded)
 
 
 def without_prompt(table: table_pb2.Table) -> bytes:
@@ -68,7 +62,7 @@ def without_prompt(table: table_pb2.Table) -> bytes:
 
 
 def with_clock(question: bytes, clock: table_pb2.Clock) -> bytes:
-    """A prompt: of `without_clock`, with what the clocks show now."""
+    """A prompt: a question, which stays the same for as long as it stands, with what the clocks show now."""
     return question + _CLOCK.of(clock.SerializeToString())
 
 

@@ -18,6 +18,7 @@ from engine.seats import BySeat, Seat
 from engine.tiles import DOUBLE_SIX, ENDS, End, Port, Tile
 from engine.view import OpenEnd, View
 from services.common.errors import malformed
+from services.wire.parts import Part
 from spectacularbid.match.v1 import table_pb2 as pb
 
 MILLISECOND: Final = 1_000_000
@@ -46,6 +47,7 @@ CAUSE: Final[Mapping[Cause, pb.Cause.ValueType]] = {
 REASON: Final[Mapping[Reason, pb.TransferReason.ValueType]] = {
     reason: pb.TransferReason.Value(f"TRANSFER_REASON_{reason.name}") for reason in Reason
 }
+_LEGAL: Final = Part(pb.Prompt, "legal")
 _AWAITING_START: Final = Phase.AWAITING_START
 _OVER: Final = Phase.OVER
 # Messages are copied when they are put into others, so one of each tile is enough.
@@ -131,16 +133,19 @@ def outcome_to_pb(outcome: Outcome) -> pb.Outcome:
 
 def legal_to_pb(legal: Legal, *, resign: bool) -> pb.Legal:
     """What the receiving seat may do."""
-    message = pb.Legal()
-    _write_legal(message, legal, resign=resign)
-    return message
+    return pb.Legal.FromString(_legal(legal, resign=resign))
 
 
-def _write_legal(message: pb.Legal, legal: Legal, *, resign: bool) -> None:
+def _legal(legal: Legal, *, resign: bool) -> bytes:
+    """A Legal, encoded."""
     pieces = [_play(tile, end) for tile, end in legal.play]
     pieces.append(_beside_plays(legal[1:]))
-    message.MergeFromString(b"".join(pieces))
-    message.resign = resign
+    if resign:
+        pieces.append(_RESIGN)
+    return b"".join(pieces)
+
+
+_RESIGN: Final = pb.Legal(resign=True).SerializeToString()
 
 
 @cache
@@ -195,22 +200,27 @@ def clock_to_pb(view: View, left: Left | None) -> pb.Clock:
     )
 
 
-def prompt_to_pb(view: View, sequence: int, left: Left | None) -> pb.Prompt:
-    """The question on the table as one receiver sees it."""
+def question_to_bytes(view: View, sequence: int) -> bytes:
+    """The question on the table as one receiver sees it: an encoded Prompt without what the clocks show."""
     phase = view.phase
-    resign = view.seat is not None and phase is not _AWAITING_START and phase is not _OVER
-    message = pb.Prompt(
+    asked = pb.Prompt(
         decision_id=view.decision_id,
         turn=view.turn,
         to_act=SEAT[view.to_act],
         kind=KIND[view.kind],
-        clock=clock_to_pb(view, left),
         phase=PHASE[phase],
         sequence=sequence,
         awaiting_reveal=SEAT[view.awaiting_reveal],
     )
-    _write_legal(message.legal, view.legal, resign=resign)
-    return message
+    resign = view.seat is not None and phase is not _AWAITING_START and phase is not _OVER
+    return asked.SerializeToString() + _LEGAL.of(_legal(view.legal, resign=resign))
+
+
+def prompt_to_pb(view: View, sequence: int, left: Left | None) -> pb.Prompt:
+    """The question on the table as one receiver sees it."""
+    prompt = pb.Prompt.FromString(question_to_bytes(view, sequence))
+    prompt.clock.CopyFrom(clock_to_pb(view, left))
+    return prompt
 
 
 def layout_to_pb(
