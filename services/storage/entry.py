@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Final
 
 from services.storage.endings import Ending
@@ -71,20 +71,14 @@ NAMES: Final = ", ".join(name for name, _ in COLUMNS)
 VALUES: Final = ", ".join("i.events::jsonb" if name == "events" else f"i.{name}" for name, _ in COLUMNS)
 
 
-def arrays(entries: Sequence[Entry]) -> list[list[Any]]:
-    """The parameters of a statement that takes `COLUMNS`, one array each."""
-    plain = (
-        "revision",
-        "first_sequence",
-        "last_sequence",
-        "fence",
-        "events",
-        "seat",
-        "request_id",
-        "request_hash",
+_PLAIN: Final = attrgetter(*(name for name, _ in COLUMNS[: -len(_JUDGED)]))
+_FIGURES: Final = attrgetter(*_JUDGED)
+_NOT_JUDGED: Final = (None,) * len(_JUDGED)
+
+
+def arrays(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    """The parameters of a statement that takes `COLUMNS`, one array each. There must be an entry."""
+    rows = (
+        _PLAIN(entry) + (_NOT_JUDGED if entry.judged is None else _FIGURES(entry.judged)) for entry in entries
     )
-    return [
-        [uuid.UUID(entry.match_id) for entry in entries],
-        *([getattr(entry, name) for entry in entries] for name in plain),
-        *([entry.judged and getattr(entry.judged, name) for entry in entries] for name in _JUDGED),
-    ]
+    return list(zip(*rows, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from services.storage.pool import Connection, Pool
 
@@ -124,55 +124,106 @@ class Turn:
 
 async def put_incidents(connection: Connection | Pool, incidents: Iterable[Incident]) -> None:
     """Stores incidents; those already stored stay as they are."""
-    # In one order for everybody: two transactions that store the same ones wait for each other and never in a circle.
+    # In one order for everybody, as in `touching_sql`.
     ordered = sorted({each.incident_id: each for each in incidents}.items())
-    await connection.executemany(
-        """
-        insert into incident (incident_id, kind, noticed_by, engine_id, incarnation, clock_id, timeline_id, from_ns,
-                              to_ns, began_at, ended_at, policy_version, reason, detail)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-        on conflict (incident_id) do nothing
-        """,
-        [
-            (
-                uuid.UUID(incident.incident_id),
-                incident.kind.value,
-                incident.noticed_by,
-                incident.engine_id,
-                incident.incarnation,
-                incident.clock_id,
-                incident.timeline_id,
-                incident.from_ns,
-                incident.to_ns,
-                incident.began_at,
-                incident.ended_at,
-                incident.policy_version,
-                incident.reason,
-                incident.detail,
-            )
-            for _, incident in ordered
-        ],
-    )
+    await connection.executemany(_PUT, [_facts(incident) for _, incident in ordered])
 
 
-async def put_touched(connection: Connection | Pool, touches: Sequence[tuple[str, Touched]]) -> None:
-    """Stores what incidents did to matches, given by their ids; the incidents first, since everything rests on them.
+INCIDENT: Final = (
+    ("incident_id", "uuid"),
+    ("kind", "text"),
+    ("noticed_by", "text"),
+    ("engine_id", "text"),
+    ("incarnation", "text"),
+    ("clock_id", "text"),
+    ("timeline_id", "text"),
+    ("from_ns", "bigint"),
+    ("to_ns", "bigint"),
+    ("began_at", "timestamptz"),
+    ("ended_at", "timestamptz"),
+    ("policy_version", "text"),
+    ("reason", "text"),
+    ("detail", "text"),
+)
+TOUCHED: Final = (
+    ("incident_id", "uuid"),
+    ("match_id", "uuid"),
+    ("effect", "text"),
+    ("credited_ns", "bigint"),
+)
+
+
+_PUT: Final = f"""
+    insert into incident ({", ".join(name for name, _ in INCIDENT)})
+    values ({", ".join(f"${number}" for number in range(1, len(INCIDENT) + 1))})
+    on conflict (incident_id) do nothing
+"""  # noqa: S608 - made of the constants above
+
+
+def touching_sql(first: int) -> str:
+    """Common table expressions that store what incidents did to those matches whose ids `stored`, another one, has as
+    `match_id`, and the incidents with that: everything rests on them. Parameters: `touching_columns`, from number
+    `first` on.
 
     What the same incident did to the same match before stays: credits add up, and going on takes no effect back.
     """
-    await put_incidents(connection, [each.incident for _, each in touches])
-    await connection.executemany(
-        """
-        insert into incident_match (incident_id, match_id, effect, credited_ns) values ($1, $2, $3, $4)
+    touches = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(TOUCHED, first))
+    facts = ", ".join(
+        f"${number}::{kind}[]" for number, (_, kind) in enumerate(INCIDENT, first + len(TOUCHED))
+    )
+    columns = ", ".join(name for name, _ in INCIDENT)
+    # In one order for everybody: two transactions that store the same ones wait for each other and never in a circle.
+    return f"""touching as (
+        select t.* from unnest({touches}) as t ({", ".join(name for name, _ in TOUCHED)})
+        where t.match_id in (select match_id from stored)
+    ), noticed as (
+        insert into incident ({columns})
+        select {columns.replace(", detail", ", detail::jsonb")} from unnest({facts}) as i ({columns})
+        where incident_id in (select incident_id from touching) order by incident_id
+        on conflict (incident_id) do nothing
+    ), touched as (
+        insert into incident_match (incident_id, match_id, effect, credited_ns)
+        select incident_id, match_id, effect, credited_ns from touching order by incident_id, match_id
         on conflict (incident_id, match_id) do update
         set effect = case when excluded.effect = 'continued' then incident_match.effect else excluded.effect end,
             credited_ns = incident_match.credited_ns + excluded.credited_ns
-        """,
-        [
-            (uuid.UUID(each.incident.incident_id), uuid.UUID(match_id), each.effect.value, each.credited_ns)
-            for match_id, each in touches
-        ],
+    )"""  # noqa: S608 - made of the constants above
+
+
+def touching_columns(touches: Iterable[tuple[str, Touched]]) -> list[list[Any]]:
+    """The parameters: what incidents did to matches, given by their ids."""
+    incidents: dict[str, Incident] = {}
+    effects: dict[tuple[str, str], tuple[Effect, int]] = {}
+    for match_id, each in touches:
+        key = (each.incident.incident_id, match_id)
+        incidents[key[0]] = each.incident
+        # One row each: a statement that meets the same row twice is refused.
+        effect, credited_ns = effects.get(key, (each.effect, 0))
+        effect = effect if each.effect is Effect.CONTINUED else each.effect
+        effects[key] = (effect, credited_ns + each.credited_ns)
+    rows = [(*key, effect.value, credited_ns) for key, (effect, credited_ns) in effects.items()]
+    facts = [_facts(incident) for incident in incidents.values()]
+    return [*map(list, zip(*rows, strict=True)), *map(list, zip(*facts, strict=True))]
+
+
+def _facts(incident: Incident) -> tuple[Any, ...]:
+    return (
+        incident.incident_id,
+        incident.kind.value,
+        *(getattr(incident, name) for name, _ in INCIDENT[2:]),
     )
+
+
+_TOUCH: Final = f"""
+    with stored as (select * from unnest($1::uuid[]) as s (match_id)), {touching_sql(2)} select
+"""  # noqa: S608 - made of constants
+
+
+async def put_touched(connection: Connection | Pool, touches: Sequence[tuple[str, Touched]]) -> None:
+    """Stores what incidents did to matches, given by their ids, and the incidents with that. One statement."""
+    if touches:
+        columns = touching_columns(touches)
+        await connection.execute(_TOUCH, columns[1], *columns)
 
 
 async def put_touches(connection: Connection | Pool, touches: Sequence[tuple[str, str, Effect]]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from services.common.logs import get_logger
 from services.storage.endings import Ending, ending_columns, ending_sql
 from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
-from services.storage.incidents import Incident, Kind, put_touched
+from services.storage.incidents import INCIDENT, TOUCHED, Incident, Kind, touching_columns, touching_sql
 from services.storage.invitations import Elsewhere, NotOurs, Seated, accept
 from services.storage.mending import Found, Kept, LogLostError, State, mend
 from services.storage.ownership import owners_of
@@ -63,6 +63,17 @@ _APPEND = f"""input as (
 )"""  # noqa: S608 - made of the constants above
 APPEND = f"with {_APPEND} select match_id from stored"  # noqa: S608 - the same
 APPEND_AND_END = ending_sql(_APPEND, len(COLUMNS) + 2)
+# What their figures rest on goes with them: it comes by the hundred when a stall is credited.
+_TOUCH = f"{_APPEND}, {touching_sql(len(COLUMNS) + 2)}"
+APPEND_AND_TOUCH = f"with {_TOUCH} select match_id from stored"  # noqa: S608 - the same
+APPEND_TOUCH_AND_END = ending_sql(_TOUCH, len(COLUMNS) + 2 + len(TOUCHED) + len(INCIDENT))
+_STATEMENTS: Final = {
+    (False, False): APPEND,
+    (False, True): APPEND_AND_END,
+    (True, False): APPEND_AND_TOUCH,
+    (True, True): APPEND_TOUCH_AND_END,
+}
+"""By whether incidents, and ends, come with the rulings."""
 SAFE = "select pg_logical_emit_message(true, 'spectacular_bid', '')"
 """Writes nothing that anybody reads, but is a commit, which waits for the standbys that it must."""
 END = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
@@ -241,31 +252,32 @@ class Journal:
 
     async def _store(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
         """One transaction. Returns the matches whose ruling is not in the log."""
-        if not any(entry.touched for entry in entries):
+        if not any(entry.ending and entry.touched for entry in entries):
             return (await self._append(connection, entries, end=True)).lost
         async with connection.transaction():
             stored = await self._append(connection, entries, end=False)
-            # What came with a ruling that an earlier attempt stored was stored in that transaction too: credits are
-            # added up, so once more would be once too often.
-            now = [entry for entry in entries if entry.match_id in stored.now]
-            touched = [(entry.match_id, each) for entry in now for each in entry.touched]
-            if touched:
-                await put_touched(connection, touched)
-            # Behind the incidents that an outcome rests on.
-            if ended := _ended(now):
+            # Behind the incidents that an outcome rests on: they excuse who did not come. What an earlier attempt stored
+            # ended with it.
+            if ended := _ended(entry for entry in entries if entry.match_id in stored.now):
                 columns = ending_columns(ended)
                 await connection.fetch(END, columns[0], *columns)
         return stored.lost
 
     async def _append(self, connection: Any, entries: Sequence[Entry], *, end: bool) -> _Stored:
-        """The rulings, and with `end` the ends that they bring."""
+        """The rulings, the incidents that they rest on, and with `end` the ends that they bring.
+
+        What came with a ruling that an earlier attempt stored was stored in that transaction too: credits are added up,
+        so once more would be once too often. The statements see to it.
+        """
+        touched = [(entry.match_id, each) for entry in entries for each in entry.touched]
         ended = _ended(entries) if end else []
-        if ended:
-            rows = await connection.fetch(
-                APPEND_AND_END, self._engine_id, *arrays(entries), *ending_columns(ended)
-            )
-        else:
-            rows = await connection.fetch(APPEND, self._engine_id, *arrays(entries))
+        rows = await connection.fetch(
+            _STATEMENTS[bool(touched), bool(ended)],
+            self._engine_id,
+            *arrays(entries),
+            *(touching_columns(touched) if touched else ()),
+            *(ending_columns(ended) if ended else ()),
+        )
         now = {str(row["match_id"]) for row in rows}
         missing = [entry for entry in entries if entry.match_id not in now]
         there = await self._already_there(connection, missing)

@@ -9,16 +9,17 @@ from typing import Any
 from uuid import UUID
 
 from engine.clock import SECOND
-from services.storage import endings, entry
+from services.storage import endings, entry, incidents
 from tests.simulation.database import Backend, Row, Tables, live, says
 
 LOG_COLUMNS = tuple(name for name, _ in entry.COLUMNS)
 ENDED = tuple(name for name, _ in endings.OUTCOME + endings.EVIDENCE)
 EVIDENCE = ("evidence_id", "match_id", *(name for name, _ in endings.EVIDENCE[:-1]))
-INCIDENT = (
-    *("incident_id", "kind", "noticed_by", "engine_id", "incarnation", "clock_id", "timeline_id", "from_ns"),
-    *("to_ns", "began_at", "ended_at", "policy_version", "reason", "detail"),
-)
+INCIDENT = tuple(name for name, _ in incidents.INCIDENT)
+TOUCHED = tuple(name for name, _ in incidents.TOUCHED)
+ENDING = len(ENDED) + 2
+"""Columns of an end: with those that did not come."""
+_STORED = "with stored as (select * from unnest($1::uuid[]) as s (match_id)), "
 
 
 def _lease_holds(backend: Backend, tables: Tables, engine_id: str) -> bool:
@@ -31,7 +32,7 @@ def _lease_holds(backend: Backend, tables: Tables, engine_id: str) -> bool:
 
 @says("with input as (")
 def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[Any]) -> list[Row]:
-    """APPEND: rows of owned matches, on conflict do nothing; APPEND_AND_END: and the ends that come with them."""
+    """Rows of owned matches, on conflict do nothing; the incidents that they rest on and the ends that come with them."""
     database, stored = backend.database, []
     for values in zip(*columns[: len(LOG_COLUMNS)], strict=True):
         row: Row = dict(zip(LOG_COLUMNS, values, strict=True))
@@ -58,8 +59,12 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
             continue
         backend.later(lambda log=log, row=row: _insert(backend, log, row))  # type: ignore[misc]
         stored.append({"match_id": UUID(match_id)})
-    if ended := columns[len(LOG_COLUMNS) :]:
-        end(backend, tables, [row["match_id"] for row in stored], *ended)
+    now, more = [row["match_id"] for row in stored], columns[len(LOG_COLUMNS) :]
+    if len(more) not in (0, ENDING):
+        put_touched(backend, tables, now, *more[: len(TOUCHED + INCIDENT)])
+        more = more[len(TOUCHED + INCIDENT) :]
+    if more:
+        end(backend, tables, now, *more)
     return stored
 
 
@@ -131,7 +136,7 @@ def compare(
     ]
 
 
-@says("with stored as (")
+@says(_STORED + "ended as (")
 def end(backend: Backend, tables: Tables, stored: Sequence[UUID], *columns: Sequence[Any]) -> None:
     """END: evidence, the outcome (the first one stands), and nobody owns a match that is over."""
     wall = backend.database.wall_ns()
@@ -167,19 +172,28 @@ def put_touches(backend: Backend, tables: Tables, incident_id: UUID, match_id: U
         backend.later(lambda: tables.touched.setdefault(key, {"effect": effect, "credited_ns": 0}))
 
 
-@says("insert into incident_match (incident_id, match_id, effect, credited_ns)")
-def put_touched(
-    backend: Backend, tables: Tables, incident_id: UUID, match_id: UUID, effect: str, credited_ns: int
-) -> None:
-    """What an incident did to a match; once more is added."""
-    key = (str(incident_id), str(match_id))
+@says(_STORED + "touching as (")
+def put_touched(backend: Backend, tables: Tables, stored: Sequence[UUID], *columns: Sequence[Any]) -> None:
+    """What incidents did to matches, once more is added; and the incidents."""
+    matches = {str(match_id) for match_id in stored}
+    touches = [
+        dict(zip(TOUCHED, map(str, values[:3]), strict=False)) | {"credited_ns": values[3]}
+        for values in zip(*columns[: len(TOUCHED)], strict=True)
+        if str(values[1]) in matches
+    ]
+    rested_on = {touch["incident_id"] for touch in touches}
+    for values in zip(*columns[len(TOUCHED) :], strict=True):
+        if str(values[0]) in rested_on:
+            put_incident(backend, tables, *values)
+    for touch in touches:
+        backend.later(lambda touch=touch: _touch(tables, touch))  # type: ignore[misc]
 
-    def write() -> None:
-        before = tables.touched.get(key, {"effect": effect, "credited_ns": 0})
-        did = before["effect"] if effect == "continued" else effect
-        tables.touched[key] = {"effect": did, "credited_ns": before["credited_ns"] + credited_ns}
 
-    backend.later(write)
+def _touch(tables: Tables, touch: Row) -> None:
+    key, effect = (touch["incident_id"], touch["match_id"]), touch["effect"]
+    before = tables.touched.get(key, {"effect": effect, "credited_ns": 0})
+    did = before["effect"] if effect == "continued" else effect
+    tables.touched[key] = {"effect": did, "credited_ns": before["credited_ns"] + touch["credited_ns"]}
 
 
 @says("select m.match_id, (extract(epoch from clock_timestamp() - coalesce(l.at")
@@ -335,7 +349,7 @@ def _own(backend: Backend, owner: Row, engine_id: str) -> None:
     backend.later(lambda: owner.update(engine_id=engine_id, fence=fence, handed_over_at=None))
 
 
-@says("with orphan as (")
+@says("with recursive owner as (")
 def take_up_orphans(
     backend: Backend,
     tables: Tables,

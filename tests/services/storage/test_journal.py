@@ -221,6 +221,40 @@ async def test_a_crowd_of_endings_is_one_trip_to_the_database(database_url: str)
     assert all(row["proven"] and row["together"] and row["released_at"] and not row["seats"] for row in rows)
 
 
+async def test_what_rulings_rest_on_comes_with_them_in_one_trip(database_url: str) -> None:
+    """After a stall every ruling is credited; some end their matches. An incident that credits a match twice adds up."""
+    said: list[str] = []
+    stall, other = (Incident.lasting(Kind.STALL, f"game/{ENGINE}", size, "v1") for size in (5, 6))
+    touched = (
+        Touched(stall, Effect.CREDITED, 5),
+        Touched(other, Effect.CREDITED, 6),
+        Touched(stall, Effect.CONTINUED, 1),
+    )
+    async with journal_on(database_url, size=1) as (journal, pool):
+        rulings = [replace(entry(await new_match(pool)), touched=touched) for _ in range(20)]
+        rulings.append(replace(entry(await new_match(pool)), ending=ending(proof())))
+        lost = await new_match(pool)
+        await pool.execute("update match_owner set fence = 2 where match_id = $1", uuid.UUID(lost))
+        async with pool.acquire() as connection:
+            connection.add_query_logger(lambda query: said.append(query.query))
+        late = journal.append(replace(entry(lost), touched=touched))
+        await asyncio.gather(*(journal.append(each) for each in rulings))
+        with pytest.raises(FencedError):
+            await late
+        assert len([query for query in said if "insert into" in query or "BEGIN" in query]) == 1
+        rows = await pool.fetch(
+            """
+            select m.match_id, sum(x.credited_ns) as credited, array_agg(effect) as effects
+            from match m join match_log l using (match_id) join incident_match x using (match_id) group by 1
+            """
+        )
+        assert await pool.fetchval("select count(*) from incident") == 2
+        assert await count(pool, "incident_match", lost) == 0
+        assert await count(pool, "match_outcome", rulings[-1].match_id) == 1
+    assert {str(row["match_id"]) for row in rows} == {each.match_id for each in rulings[:-1]}
+    assert all((row["credited"], row["effects"]) == (12, ["credited"] * 2) for row in rows)
+
+
 async def test_a_zombie_ends_nothing(database_url: str) -> None:
     """What would come with a ruling of somebody who is not the owner any more does not come either."""
     async with journal_on(database_url) as (journal, pool):
