@@ -18,9 +18,9 @@ from services.common.errors import ServiceError
 from services.common.logs import write_frequent
 from services.common.redaction import quoted
 from services.common.tracing import NoTracer, Span, Tracer
+from services.game.answers import Answered
 from services.game.livetime import Stamp, kernel_now
 from services.game.metrics import CommandMetrics, Result, Stage
-from services.game.story import Answered
 from services.storage.pool import TRANSIENT
 from services.wire.clock_messages import Verdict
 from services.wire.commands import is_match_id, is_request_id

@@ -22,6 +22,7 @@ from services.common import tracing
 from services.common.errors import ServiceError, busy, limit_reached, try_again
 from services.common.logs import get_logger
 from services.game import limits
+from services.game.answers import Answered
 from services.game.asked import Asked, held_error, parting, repeated, rule
 from services.game.course import Answer
 from services.game.deals import with_deal
@@ -34,7 +35,7 @@ from services.game.listeners import Waking
 from services.game.metrics import Stage
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
-from services.game.story import Answered, Audience, Story
+from services.game.story import Audience, Story
 from services.storage.endings import Evidence
 from services.storage.entry import Entry, Judged
 from services.storage.incidents import Effect, Incident, Kind, Touched
@@ -309,8 +310,9 @@ class Room(Hearing):
 
     async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
         events = with_deal(self.story, ruling, self._script)
-        await self._commit(events, asked=asked, judged=judged)
-        return self.story.answers[self.story.asked_as(asked.command.seat, asked.request_id)]
+        answered = await self._commit(events, asked=asked, judged=judged)
+        assert answered is not None, "somebody has asked"
+        return answered
 
     async def _commit(
         self,
@@ -320,9 +322,9 @@ class Room(Hearing):
         judged: Judged | None = None,
         evidence: Evidence | None = None,
         touched: tuple[Touched, ...] = (),
-    ) -> None:
+    ) -> Answered | None:
         """Durable first: nobody may hear of an event that a crash could take back."""
-        story = self.story
+        story, answered = self.story, None
         entry = Entry(
             match_id=story.row.match_id,
             revision=story.revision + 1,
@@ -344,7 +346,7 @@ class Room(Hearing):
         if asked is not None:
             asked.course.reached(Stage.COMMIT)
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)
-            story.answers[story.asked_as(asked.command.seat, asked.request_id)] = answered
+            story.answers.put(story.asked_as(asked.command.seat, asked.request_id), answered)
             if judged is not None and self._decision is not None:
                 self._shell.clock.applied(self._decision.key, asked.request_id, entry.last_sequence)
         continues = any(isinstance(event, TileDrawn) for event in events)
@@ -354,12 +356,13 @@ class Room(Hearing):
             self._decision = None  # the next owner opens it
         else:
             self._open_decision(OpenCause.CONTINUE if continues else OpenCause.NEW)
-        if asked is not None:
-            asked.tell(story.answers[story.asked_as(asked.command.seat, asked.request_id)])
+        if asked is not None and answered is not None:
+            asked.tell(answered)
         to_act = story.state.to_act
         self.listeners.announce(None if to_act is None else story.audience_at(to_act))
         if asked is not None:
             asked.course.published(story.revision)
+        return answered
 
     # Decisions and limits.
 

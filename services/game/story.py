@@ -17,6 +17,7 @@ from engine.match import Match, evolve, legal
 from engine.seats import Seat
 from engine.shuffle import NOTHING, offered
 from engine.view import SeatEvent, View, redact, redact_for_device, view
+from services.game.answers import Answered, Answers, Named
 from services.game.shuffle import Seeds
 from services.storage.matches import LogRow, MatchRow, PlayerRow
 from services.storage.script import first_state
@@ -44,15 +45,6 @@ class Audience(StrEnum):
         return Seat(self.value) if self in (Audience.NORTH, Audience.SOUTH) else None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answered:
-    """A request that had its effect."""
-
-    payload: bytes
-    first_sequence: int
-    last_sequence: int
-
-
 class Story:
     """One match up to now."""
 
@@ -71,7 +63,7 @@ class Story:
         """Time lost to faults of the service that was not charged to anybody so far."""
         self.phase_since = row.created_at
         """When the phase began, by the database's clock, as far as it was read back from the log."""
-        self.answers: dict[tuple[str, str], Answered] = {}
+        self.answers = Answers()
         """Requests that had their effect, by `asked_as`."""
         self._public: list[bytes] = []
         """The events that are kept, as whoever has no seat is told: encoded once, for everybody who is told the same."""
@@ -94,12 +86,11 @@ class Story:
                 story.phase_since = entry.at
             story.revision = entry.revision
             if entry.request_id is not None and entry.request_hash is not None and entry.seat is not None:
-                story.answers[story.asked_as(Seat(entry.seat), entry.request_id)] = Answered(
-                    entry.request_hash, entry.first_sequence, entry.last_sequence
-                )
+                answered = Answered(entry.request_hash, entry.first_sequence, entry.last_sequence)
+                story.answers.put(story.asked_as(Seat(entry.seat), entry.request_id), answered)
         return story
 
-    def asked_as(self, seat: Seat, request_id: str) -> tuple[str, str]:
+    def asked_as(self, seat: Seat, request_id: str) -> Named:
         """The name of a request in this match. A player's ids are nobody else's; at one device both seats are one
         player's."""
         return "" if self.row.same_device else seat.value, request_id

@@ -8,10 +8,11 @@ from typing import Final
 
 from services.common.errors import ServiceError, malformed
 from services.common.patience import Patience
+from services.game.answers import Answered
 from services.game.course import Answer
 from services.game.listeners import Waking
 from services.game.room import Room
-from services.game.story import Answered, Audience, Story
+from services.game.story import Audience, Story
 from services.wire import parts
 from services.wire.commands import refused_to_pb
 from services.wire.tables import Left

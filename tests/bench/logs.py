@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from services.common import logs
 from services.common.tracing import NoTracer
+from services.game.answers import Answered
 from services.game.course import Courses
 from services.game.livetime import Stamp
 from services.game.metrics import CommandMetrics, Result, Stage
-from services.game.story import Answered
 
 LINES = 20_000
 ROUNDS = 5

@@ -242,7 +242,9 @@ async def test_the_request_ids_of_the_other_player_are_in_nobodys_way(shared: St
     log = await get_log(shared.pool, table.match_id)
     again = Story.from_log(await shared.row(table.match_id), log)
     for seat, request, answer in given.values():
-        assert again.answers[again.asked_as(seat, request.request_id)].first_sequence == answer.first_sequence
+        known = again.answers.get(again.asked_as(seat, request.request_id))
+        assert known is not None
+        assert known.first_sequence == answer.first_sequence
 
 
 async def test_tokens_are_checked(shared: Stack) -> None:

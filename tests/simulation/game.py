@@ -18,6 +18,7 @@ from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Said, Timekeeper
 from services.common.errors import ServiceError
 from services.common.tracing import NoTracer
+from services.game.answers import Answered
 from services.game.asked import Asked
 from services.game.clock_client import ClockLink
 from services.game.course import Answer, Courses
@@ -32,7 +33,7 @@ from services.game.ownership import Lease
 from services.game.room import Room
 from services.game.rooms import Rooms
 from services.game.shell import Shell
-from services.game.story import Answered, Story
+from services.game.story import Story
 from services.game.streams import Follower, watch
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy

@@ -14,9 +14,10 @@ from engine.command import Bid, Command, Continue, Draw, Play, Resign, Reveal, S
 from engine.match import Match, Phase, legal
 from engine.seats import Seat
 from engine.tiles import Tile
+from services.game.answers import Answered
 from services.game.course import Answer
 from services.game.room import Room
-from services.game.story import Answered, Story
+from services.game.story import Story
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.engine.randomplay import bids, commands
 from tests.simulation.game import GameProcess, Heard

@@ -15,9 +15,10 @@ from engine.clock import SECOND
 from engine.command import Start
 from engine.match import Cause
 from engine.seats import Seat
+from services.game.answers import Answered
 from services.game.course import Answer
 from services.game.room import Room
-from services.game.story import Answered, Story
+from services.game.story import Story
 from services.wire import clock_messages as m
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.simulation.database import WALL, Database, Row

@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 from engine.command import Start
 from engine.seats import NORTH, SOUTH, Seat
 from services.common.tracing import NoTracer
+from services.game.answers import Answered
 from services.game.asked import Asked
 from services.game.course import Answer, Courses
 from services.game.metrics import CommandMetrics
 from services.game.room import Room
 from services.game.rooms import Rooms
 from services.game.shell import Shell
-from services.game.story import Answered
 from services.storage.declarations import void_by_declaration
 from services.storage.incidents import Kind
 from services.storage.pool import Pool

@@ -15,11 +15,11 @@ from engine.seats import NORTH
 from services.common import redaction, tracing
 from services.common.errors import ServiceError, limit_reached, malformed, try_again
 from services.common.tracing import NoTracer, TraceContext
+from services.game.answers import Answered
 from services.game.asked import held_error
 from services.game.course import Course, Courses
 from services.game.livetime import Stamp
 from services.game.metrics import CommandMetrics, Result, Stage
-from services.game.story import Answered
 from services.wire.clock_messages import Key, Verdict
 from services.wire.commands import refusal_error
 
