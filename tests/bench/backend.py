@@ -13,7 +13,7 @@ from typing import Final
 from tests.bench.floor import LOAD_CORES, Sizes
 from tests.bench.generator import Figures, Generator, generator
 from tests.bench.stack import known_players
-from tests.bench.usage import core_seconds, pinned, postmaster_of, usage_of
+from tests.bench.usage import core_seconds, pinned, postmaster_of, thread_seconds, usage_of
 from tests.stack import Stack
 
 WARMUP_SECONDS: Final = 2.0
@@ -32,6 +32,8 @@ class Phase:
     found: Figures = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     """Processor seconds by kind of process."""
+    threads: dict[str, float] = field(default_factory=dict)
+    """Processor seconds of one game process by thread."""
     cores: list[float] = field(default_factory=list)
     """Share of the time each core was busy."""
     stages: dict[str, float] = field(default_factory=dict)
@@ -51,6 +53,11 @@ class Phase:
         """Microseconds of processor time a move: of each kind of process, then all together."""
         each = [seconds / float(self.found["moves"]) * 1e6 for seconds in self.spent.values()]
         return [*each, sum(each)]
+
+    @property
+    def thread_costs(self) -> list[float]:
+        """Microseconds of one game process's processor time a move, by thread."""
+        return [seconds / float(self.found["moves"]) * 1e6 for seconds in self.threads.values()]
 
     @property
     def load_cost(self) -> float:
@@ -80,9 +87,11 @@ class Backend:
         """One phase; a pace of None is as fast as it goes, a number is that many moves a second, due at random."""
         await self._load.go(pace, WARMUP_SECONDS)
         metrics = await self._metrics()
-        cores, usage = core_seconds(), usage_of(self._pids)
+        game = self._pids["game"]
+        cores, usage, threads = core_seconds(), usage_of(self._pids), thread_seconds(game)
         await self._load.count(seconds)
         spent, after = usage_of(self._pids).since(usage), core_seconds()
+        threads = {part: now - threads[part] for part, now in thread_seconds(game).items()}
         changed = {name: value - metrics.get(name, 0.0) for name, value in (await self._metrics()).items()}
         kinds = {name.partition("-")[0]: 0.0 for name in spent}
         for name, used in spent.items():
@@ -92,6 +101,7 @@ class Backend:
             pace,
             await self._load.counted(),
             kinds,
+            threads,
             cores=[(end - begin) / seconds for begin, end in zip(cores, after, strict=True)],
             stages={stage: _mean(changed, _STAGE, f'{{stage="{stage}"}}') * 1000 for stage in STAGES},
             group=_mean(changed, _GROUP),
@@ -100,8 +110,7 @@ class Backend:
 
     async def _metrics(self) -> dict[str, float]:
         """Of one game process."""
-        name = next(name for name in self._made.processes if name.startswith("game"))
-        address = await self._made.metrics_address(name)
+        address = await self._made.metrics_address("game")
 
         def read() -> str:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as page:

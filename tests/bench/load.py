@@ -27,8 +27,9 @@ CREATE: Final = "/spectacularbid.match.v1.MatchService/CreateMatch"
 PLAY: Final = "/spectacularbid.match.v1.MatchService/Play"
 PRESSES: Final = ("start", "continue_round")
 """Commands that no clock judges."""
-CREATING_MAX: Final = 32
-"""Matches that are being made at once."""
+CREATING_MAX: Final = 4
+"""Matches that are being made at once: few, since a process without an idle instant credits all matches it has, and too
+much credit makes them void."""
 STRAGGLING_SECONDS: Final = 5.0
 """How long moves that were due in time may take to be counted as what they took; then as what they have taken."""
 LIMIT_MS: Final = 3_600_000

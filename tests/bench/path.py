@@ -87,6 +87,11 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
         ],
     )
     report.table(
+        "Saturated: µs of the game process a move, by thread and mode",
+        ("matches", *closed[0].threads),
+        [(phase.matches, *phase.thread_costs) for phase in closed],
+    )
+    report.table(
         "Saturated: ms a command waits for each stage, mean; rulings in a transaction; time credited to players",
         ("matches", *STAGES, "rulings", "credited", "new matches", "refused"),
         [

@@ -20,6 +20,20 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
+def thread_seconds(pid: int) -> dict[str, float]:
+    """The same in parts: of the thread that runs the event loop, by mode, and of all others (gRPC's, mostly)."""
+    parts = {"loop, user": 0.0, "loop, kernel": 0.0, "other threads": 0.0}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            fields = (task / "stat").read_text("ascii").rpartition(") ")[2].split()
+            user, kernel = int(fields[11]) / _TICK, int(fields[12]) / _TICK
+            if int(task.name) == pid:
+                parts["loop, user"], parts["loop, kernel"] = user, kernel
+            else:
+                parts["other threads"] += user + kernel
+    return parts
+
+
 def resident_megabytes(pid: int) -> float:
     """Memory of a process now."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
