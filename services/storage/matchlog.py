@@ -29,11 +29,11 @@ not read the rows."""
 LENGTHS: Final = """
     left join match_archive a on a.match_id = o.match_id and d.match_turns is null
     left join lateral (
-        select * from match_length(o.match_id) where d.match_turns is null and a.match_id is null
+        select * from match_length(o.match_id) where d.match_turns is null and a.match_id is null limit 1
     ) l on true
 """
 """Joins to match_outcome `o` and its rating_decision `d`, which may be missing, what LENGTH_OF reads. A decision has the
-length, unless it was made by a release that did not know of it."""
+length, unless it was made by a release that did not know of it; with the limit a log is read only then."""
 
 LENGTH_OF: Final = """
     coalesce(d.match_rounds, a.rounds, l.rounds) as rounds, coalesce(d.match_turns, a.turns, l.turns) as turns,

@@ -245,7 +245,7 @@ async def _recent_incidents(connection: Connection) -> dict[str, int]:
     rows = await connection.fetch(
         """
         select kind, count(*) as count from incident
-        where began_at > clock_timestamp() - make_interval(secs => $1) group by kind order by kind
+        where began_at > statement_timestamp() - make_interval(secs => $1) group by kind order by kind
         """,
         float(RECENT_SECONDS),
     )
@@ -272,7 +272,7 @@ async def _recent_voids(connection: Connection) -> dict[str, int]:
     rows = await connection.fetch(
         """
         select detail, count(*) as count from match_outcome
-        where ended_at > clock_timestamp() - make_interval(secs => $1) and cause = 'void'
+        where ended_at > statement_timestamp() - make_interval(secs => $1) and cause = 'void'
         group by detail order by detail
         """,
         float(RECENT_SECONDS),

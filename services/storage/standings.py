@@ -104,7 +104,7 @@ async def neighbourhood(connection: Connection, player_id: str, each_way: int) -
     Nobody when the player has no rank.
     """
     async with _snapshot(connection):
-        ranked = await connection.fetchval("select coalesce(sum(players), 0)::bigint from rating_count")
+        ranked = await connection.fetchval("select coalesce(sum(players), 0) from rating_count")
         own = await connection.fetchrow(
             f"""
             select {_COLUMNS} from rating r join player p using (player_id)
@@ -131,7 +131,7 @@ async def _ranked(connection: Connection, rows: Sequence[asyncpg.Record]) -> lis
     counted = await connection.fetch(
         """
         select shown, rank from (
-            select shown, (sum(sum(players)) over (order by shown desc) - sum(players) + 1)::bigint as rank
+            select shown, (sum(sum(players)::integer) over (order by shown desc) - sum(players) + 1) as rank
             from rating_count where shown >= $2 group by shown
         ) as counted where shown = any($1::integer[])
         """,
@@ -147,7 +147,7 @@ async def standing(connection: Connection, player_id: str) -> Standing | None:
     row = await connection.fetchrow(
         """
         select p.player_id, p.name, p.bot, r.mu, r.sigma, r.shown, r.rated_matches, r.wins,
-               (select coalesce(sum(c.players), 0)::bigint from rating_count c where c.shown > r.shown) as better
+               (select coalesce(sum(c.players), 0) from rating_count c where c.shown > r.shown) as better
         from player p left join rating r on r.player_id = p.player_id and r.rated_matches > 0
         where p.player_id = $1
         """,
@@ -181,11 +181,33 @@ _NEVER: Final[_Beginning] = datetime(9999, 12, 31, tzinfo=UTC), UUID(int=0)
 """Later than any match began."""
 # Matches that are over, without those that others made with the player, who never accepted.
 _OVER: Final = """
-    (select match_id, north, south, created_at from match) m
+    (select match_id, created_at, north, south from match) m
     where (created_at, match_id) < ($2::timestamptz, $3::uuid)
       and exists (select from match_outcome o where o.match_id = m.match_id)
       and not exists (select from invitation i where i.match_id = m.match_id and i.invited = $1)
 """
+_MINE: Final = f"""
+    (select match_id, created_at from {_OVER} and north = $1 order by created_at desc, match_id desc limit $4)
+    union
+    (select match_id, created_at from {_OVER} and south = $1 order by created_at desc, match_id desc limit $4)
+    order by created_at desc, match_id desc limit $4
+"""  # noqa: S608 - made of a constant
+# A statement of its own, which is planned once for all; together they would be planned anew with each question.
+_RESULTS: Final = f"""
+    select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
+           n.player_id as n_id, n.name as n_name, n.bot as n_bot,
+           s.player_id as s_id, s.name as s_name, s.bot as s_bot,
+           {LENGTH_OF}, d.*, {RESTS_ON}
+    from unnest($1::uuid[]) with ordinality as mine (match_id, place)
+    join match m using (match_id)
+    join match_outcome o using (match_id)
+    join player n on n.player_id = m.north
+    join player s on s.player_id = m.south
+    left join rating_decision d on d.match_id = m.match_id
+    {LENGTHS}
+    left join rating_ruling k on k.ruling_id = d.ruling_id
+    order by mine.place
+"""  # noqa: S608 - made of constants
 
 
 async def results(
@@ -198,31 +220,8 @@ async def results(
     began = _NEVER if before is None else await _beginning(connection, before)
     if began is None:
         return []
-    rows = await connection.fetch(
-        f"""
-        with mine as (
-            (select * from {_OVER} and north = $1 order by created_at desc, match_id desc limit $4)
-            union
-            (select * from {_OVER} and south = $1 order by created_at desc, match_id desc limit $4)
-            order by created_at desc, match_id desc limit $4
-        )
-        select o.match_id as id, o.ended_no, o.winner, o.cause, o.detail, o.ended_at, o.north_balance, o.south_balance,
-               n.player_id as n_id, n.name as n_name, n.bot as n_bot,
-               s.player_id as s_id, s.name as s_name, s.bot as s_bot,
-               {LENGTH_OF}, d.*, {RESTS_ON}
-        from mine m
-        join match_outcome o using (match_id)
-        join player n on n.player_id = m.north
-        join player s on s.player_id = m.south
-        left join rating_decision d on d.match_id = m.match_id
-        {LENGTHS}
-        left join rating_ruling k on k.ruling_id = d.ruling_id
-        order by m.created_at desc, m.match_id desc
-        """,  # noqa: S608 - made of constants
-        player_id,
-        *began,
-        limit,
-    )
+    mine = await connection.fetch(_MINE, player_id, *began, limit)
+    rows = await connection.fetch(_RESULTS, [row["match_id"] for row in mine])
     return [
         MatchResult(
             match_id=row["id"],

@@ -33,10 +33,10 @@ async def strength_of(connection: Connection, player_id: str) -> Strength:
         select r.mu, r.sigma, r.shown, array(
             select case when m.north = $1 then m.south else m.north end
             from (
-                (select * from match where north = $1 and mode in ('rated', 'casual') and created_at > now() - $3::interval
+                (select * from match where north = $1 and mode in ('rated', 'casual') and created_at > statement_timestamp() - $3::interval
                  order by created_at desc, match_id desc limit $2)
                 union all
-                (select * from match where south = $1 and mode in ('rated', 'casual') and created_at > now() - $3::interval
+                (select * from match where south = $1 and mode in ('rated', 'casual') and created_at > statement_timestamp() - $3::interval
                  order by created_at desc, match_id desc limit $2)
             ) m
             order by m.created_at desc limit $2

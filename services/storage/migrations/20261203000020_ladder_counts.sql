@@ -9,7 +9,7 @@
 create table rating_count (
     count_id bigint generated always as identity primary key,
     shown integer not null,
-    players bigint not null
+    players integer not null
 ) with (fillfactor = 25, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index rating_count_shown on rating_count (shown);
 
