@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from engine import clock
 from services.game.decision import OpenDecision
-from services.game.inbox import Declared, Inbox, LogLost, Probed
+from services.game.inbox import Declared, Inbox, LogLost, Message, Probed
 from services.game.listeners import Listeners
 from services.game.shell import Shell
+from services.game.steps import Steps, pause
 from services.storage.incidents import Incident
 from services.wire.clock_messages import Armed, Arrival, Key, Mismatch, Probe, Stale, Timeout, Verdict, Void
 
@@ -22,7 +20,10 @@ class Hearing:
         self.listeners = Listeners(shell.pace)
         self._shell = shell
         self._inbox = Inbox()
-        self._judgement: asyncio.Future[Judgement] | None = None
+        self._steps = Steps()
+        self._judging = False
+        """Whether a command waits to be judged."""
+        self._judgement: Judgement | None = None
         self._decision: OpenDecision | None = None
         self._declared = False
 
@@ -38,7 +39,7 @@ class Hearing:
 
     def on_probe(self, probe: Probe, watermark_ns: int) -> None:
         """Behind everything already in line: then nothing heard before the watermark is left."""
-        self._inbox.post(Probed(probe, watermark_ns))
+        self._post(Probed(probe, watermark_ns))
 
     def on_timeout(self, timeout: Timeout) -> None:
         """The deadline passed, with proof."""
@@ -67,23 +68,35 @@ class Hearing:
         self._judged(LogLost(why))
 
     def _judged(self, message: Judgement) -> None:
-        if self._judgement is not None and not self._judgement.done():
+        if self._judging:
             if not isinstance(message, Verdict | Timeout | Mismatch) or self._current(message.key):
-                self._judgement.set_result(message)
+                self._judging, self._judgement = False, message
+                self._steps.go()
         elif not isinstance(message, Verdict):
-            self._inbox.post(message)
+            self._post(message)
+
+    def _post(self, message: Message) -> None:
+        self._inbox.post(message)
+        self._steps.go()
 
     def _current(self, key: Key) -> bool:
         return self._decision is not None and key == self._decision.key
 
+    def held_too_long(self) -> None:
+        """The clock has said nothing about a command for as long as a match may be held."""
+        self._judging = False
+        self._steps.go()
+
     async def _judge(self, arrival: Arrival) -> Judgement | None:
         """What is said of a command; None when the clock said nothing for as long as a match may be held."""
-        self._judgement = asyncio.get_running_loop().create_future()
+        holds = self._shell.holds
+        self._judging, self._judgement = True, None
+        holds.begin(self)
         self._shell.clock.arrive(arrival)
         try:
-            async with asyncio.timeout(self._shell.policy.hold_max_ns / clock.SECOND):
-                return await self._judgement
-        except TimeoutError:
-            return None
+            while self._judging:
+                await pause()
         finally:
-            self._judgement = None
+            holds.end(self)
+            self._judging = False
+        return self._judgement

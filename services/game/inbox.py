@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
@@ -47,7 +46,6 @@ class Inbox:
     def __init__(self) -> None:
         self._waiting: deque[Message] = deque()
         self._commands: Counter[Seat] = Counter()
-        self._wake = asyncio.Event()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -61,11 +59,6 @@ class Inbox:
         self._waiting.append(message)
         if isinstance(message, Asked):
             self._commands[message.command.seat] += 1
-        self._wake.set()
-
-    def nudge(self) -> None:
-        """Makes the room look up, though nothing was posted."""
-        self._wake.set()
 
     def pop(self) -> Message:
         """The next message."""
@@ -73,18 +66,6 @@ class Inbox:
         if isinstance(message, Asked):
             self._commands[message.command.seat] -= 1
         return message
-
-    async def changes(self, until: float | None) -> bool:
-        """Waits for a message or a nudge; False when `until`, on the loop's clock, came first."""
-        self._wake.clear()
-        if self._waiting:
-            return True
-        try:
-            async with asyncio.timeout_at(until):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def drain(self) -> list[Asked]:
         """Empties it; the commands that were in it."""

@@ -1,6 +1,6 @@
 """A room: one live match, and the only writer of its log.
 
-One task with a bounded inbox, so there are no locks. The order of every command is: repeated? which question? legal?
+One coroutine with a bounded inbox, so there are no locks. The order of every command is: repeated? which question? legal?
 then the clock's verdict, then the commit, then the news, and only then the next decision opens. Whatever waits for
 the verdict, the disk or the readers is therefore nobody's time.
 """
@@ -8,13 +8,12 @@ the verdict, the disk or the readers is therefore nobody's time.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 
 from engine import clock
 from engine.command import Draw, Resign, Start
 from engine.event import Event, TileDrawn, TurnTimed
-from engine.eventjson import event_to_json
+from engine.eventjson import events_to_text
 from engine.match import Phase, cancel, expire, void
 from engine.refusal import Refusal
 from engine.seats import Seat
@@ -89,18 +88,18 @@ class Room(Hearing):
             raise try_again("the match is moving to another process")
         if self._inbox.full(asked.command.seat):
             raise limit_reached("too many commands of this seat are waiting", 0.2)
-        self._inbox.post(asked)
+        self._post(asked)
 
     def listen(self, wake: Waking, audience: Audience) -> None:
         """Sets `wake` with all news until `listeners.remove`."""
         self.listeners.add(wake, audience)
         # The player to act may be back.
-        self._inbox.nudge()
+        self._steps.go()
 
     def leave(self) -> None:
         """Stops at the next boundary between commands, so that another process can go on. Streams stay until `part`."""
         self.departure.begin()
-        self._inbox.nudge()
+        self._steps.go()
 
     def part(self, successor: str = "") -> None:
         """Ends the streams of a match that is not played here any more, naming who plays it if that is known."""
@@ -120,10 +119,13 @@ class Room(Hearing):
             return None
         return decision.consumed_ns + self._shell.livetime.mark() - decision.opened.start_ns
 
-    # The task.
+    # What runs the match.
 
     async def run(self) -> None:
         """Plays the match to its end, or until this process loses it or stops."""
+        await self._steps.run(self._run())
+
+    async def _run(self) -> None:
         try:
             await self._wait_for_the_decider()
             resumes = self.story.revision or self._resumed is not None
@@ -159,7 +161,7 @@ class Room(Hearing):
         """Voids a held match, since nobody will go on with it: no earlier than a match may be held."""
         await asyncio.sleep(self._shell.policy.hold_max_ns / clock.SECOND)
         try:
-            await self._void("internal_fault", None, {"revision": self.story.revision})
+            await self._steps.run(self._void("internal_fault", None, {"revision": self.story.revision}))
         except Exception:  # noqa: BLE001 - the same fault again: operators have the log
             self._log.exception("room_not_voided", revision=self.story.revision)
         else:
@@ -170,7 +172,7 @@ class Room(Hearing):
         """Voids a match of which the database has lost rulings, at what is left of its log; `told` revisions were told."""
         detail: dict[str, object] = {"summary": why, "revision": self.story.revision, "told_revision": told}
         incident = self._shell.gaps.log_lost(self.story.row.match_id, why)
-        await self._void("log_lost", None, detail, touched=(Touched(incident, Effect.VOID),))
+        await self._steps.run(self._void("log_lost", None, detail, touched=(Touched(incident, Effect.VOID),)))
         self.held = False
         self._leave()
 
@@ -200,7 +202,7 @@ class Room(Hearing):
         decider = self.story.audience_at(state.to_act)
         until = asyncio.get_running_loop().time() + RESUME_GRACE_SECONDS
         while not (self.listeners.present(decider) or self._inbox or self.departure.begun):
-            if not await self._inbox.changes(until):
+            if not await self._steps.change(until):
                 return
 
     async def _next(self) -> Message | None:
@@ -208,7 +210,7 @@ class Room(Hearing):
         while not self._inbox:
             if self.departure.begun:
                 return None
-            if not await self._inbox.changes(self._limit.at) and self._limit.over() and not self._inbox:
+            if not await self._steps.change(self._limit.at) and self._limit.over() and not self._inbox:
                 return None
         return self._inbox.pop()
 
@@ -264,7 +266,8 @@ class Room(Hearing):
         if not row.takes_seat(player):
             return None
         try:
-            seated = await self._shell.journal.seat(row.match_id, self.fence, player.player_id)
+            taking = self._shell.journal.seat(row.match_id, self.fence, player.player_id)
+            seated = await self._steps.until(asyncio.ensure_future(taking))
         except TRANSIENT:
             return try_again("the seat could not be taken now")
         return None if isinstance(seated, Seated) else busy(seated.match_id)
@@ -331,7 +334,7 @@ class Room(Hearing):
             first_sequence=story.sequence + 1,
             last_sequence=story.sequence + len(events),
             fence=self.fence,
-            events=json.dumps([event_to_json(event) for event in events], separators=(",", ":")),
+            events=events_to_text(events),
             seat=None if asked is None else asked.command.seat.value,
             request_id=None if asked is None else asked.request_id,
             request_hash=None if asked is None else asked.payload,
@@ -339,10 +342,11 @@ class Room(Hearing):
             ending=ending_of(story, events, evidence),
             touched=touched + touched_by(self._decision, asked, judged, events, self._shell),
         )
-        await self._shell.journal.append(entry)
+        await self._steps.until(self._shell.journal.append(entry))
         self._shell.tally.stored(entry, rated=story.row.rated)
         # Whoever cannot prove to be the owner opens and publishes nothing.
-        await self._shell.lease.until_fresh()
+        if not self._shell.lease.fresh:
+            await self._steps.until(asyncio.ensure_future(self._shell.lease.until_fresh()))
         if asked is not None:
             asked.course.reached(Stage.COMMIT)
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)

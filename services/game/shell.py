@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from typing import Protocol
 
+from engine.clock import SECOND
+from services.common.patience import Patience
 from services.game.clock_client import ClockLink
 from services.game.gaps import Gaps
 from services.game.incarnation import Incarnation
@@ -17,6 +20,13 @@ from services.game.tally import Tally
 from services.storage.endings import Evidence
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
+
+
+class Held(Protocol):
+    """Whoever waits for the clock."""
+
+    def held_too_long(self) -> None:
+        """It has said nothing for as long as a match may be held."""
 
 
 class Shell:
@@ -42,6 +52,8 @@ class Shell:
         self.policy = policy
         self.metrics = metrics
         self.pace = Pace()
+        self.holds = Patience(policy.hold_max_ns / SECOND, Held.held_too_long)
+        """The rooms in which a command waits for the clock."""
         self.tally = Tally(metrics)
         gaps.on_incident = self.tally.noticed
 
