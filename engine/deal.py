@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from engine.seats import NORTH, Seat
-from engine.tiles import ALL_TILES, DOUBLE_SIX, HAND_SIZE, Tile, tile_set
+from engine.tiles import ALL_TILES, DOUBLE_SIX, HAND_SIZE, Tile, tile_set, tiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +16,6 @@ SALT_SIZE: Final = 32
 """Bytes of salt in a commitment."""
 
 _SIZES: Final = (HAND_SIZE, HAND_SIZE, len(DOUBLE_SIX) - 2 * HAND_SIZE)
-_IN_ORDER: Final = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +37,14 @@ class Deal:
             name, found, size = next(x for x in zip(names, sizes, _SIZES, strict=True) if x[1] != x[2])
             msg = f"{name} has {found} tiles instead of {size}"
             raise ValueError(msg)
-        everything = (*self.north, *self.south, *self.boneyard)
-        if tile_set(everything) != ALL_TILES:
+        north, south = tile_set(self.north), tile_set(self.south)
+        if north | south | tile_set(self.boneyard) != ALL_TILES:
+            everything = (*self.north, *self.south, *self.boneyard)
             twice = next(tile for tile in everything if everything.count(tile) > 1)
             msg = f"the tile {twice} is there twice"
             raise ValueError(msg)
-        object.__setattr__(self, "north", tuple(sorted(self.north, key=_IN_ORDER)))
-        object.__setattr__(self, "south", tuple(sorted(self.south, key=_IN_ORDER)))
+        object.__setattr__(self, "north", tiles_of(north))
+        object.__setattr__(self, "south", tiles_of(south))
 
     @staticmethod
     def from_shuffle(order: Sequence[Tile]) -> Deal:

@@ -27,16 +27,10 @@ class Placement(NamedTuple):
     """The port of `tile` that the join uses; None for the opening tile."""
 
 
-class Join(NamedTuple):
-    """What joining one tile at one end comes to."""
-
-    port: Port
-    """The port of the joined tile that touches the layout."""
-    exposed: End
-    """The end that is open afterwards."""
-    adds: int
-    """What the count changes by, but for an opening double, which goes on counting (rule 3.5)."""
-    placement: Placement
+Join = tuple["Port", "End", int, Placement]
+"""What joining one tile at one end comes to: the port of the tile that touches the layout, the end that is open
+afterwards, what the count changes by (but for an opening double, which goes on counting: rule 3.5), and the placement.
+A plain tuple: one is taken apart for each look and each placement."""
 
 
 def _join(tile: Tile, end: End) -> Join:
@@ -47,7 +41,7 @@ def _join(tile: Tile, end: End) -> Join:
         port, exposed = Port.LOW, End.of(tile, Port.HIGH)
     else:
         port, exposed = Port.HIGH, End.of(tile, Port.LOW)
-    return Join(port, exposed, exposed.counts - end.counts, Placement(tile, end, port))
+    return (port, exposed, exposed.counts - end.counts, Placement(tile, end, port))
 
 
 # Looked up with every placement: the join of each tile at each end, None where it does not fit.
@@ -92,11 +86,12 @@ class Layout(NamedTuple):
         join = _JOINS[end][tile.id]
         if join is None:
             return None
-        count = self.total + join.adds
+        port, _, adds, _ = join
+        count = self.total + adds
         # An opening double goes on counting, once, until its second line is filled (rule 3.5).
         if self.spinner is not None and len(self.placements) == 1:
             count += end.counts
-        return join.port, count
+        return port, count
 
     def fault(self, end: End | None) -> Refusal:
         """Why a tile that cannot be joined there cannot. First reason first, as in `Refusal`."""
@@ -115,7 +110,7 @@ class Layout(NamedTuple):
         assert join is not None, "the tile fits"
         _, exposed, _, placement = join
         placements, ends, spinner, _, _ = self
-        left = list(ends)
+        left = [*ends]
         left[left.index(end)] = exposed
         fits = 0
         for open_end in left:

@@ -42,6 +42,9 @@ class Legal(NamedTuple):
 
 
 _new: Final = tuple.__new__
+_AWAITING_START: Final = Phase.AWAITING_START
+_OPENING: Final = Phase.OPENING
+_SETTLED: Final = Phase.SETTLED
 NOTHING: Final = Legal()
 _NOTHING_ELSE: Final = NOTHING[1:]
 _DRAW: Final = Legal(draw=True)
@@ -80,9 +83,9 @@ def legal(state: Match) -> Legal:
 
 
 def _legal_before_opening(state: Match, seat: Seat) -> Legal:
-    if state.phase is Phase.OPENING:
+    if state.phase is _OPENING:
         tiles = tiles_of(state.hand(seat)) if state.forced_tile is None else (state.forced_tile,)
-        return Legal(tuple((tile, None) for tile in tiles))
+        return Legal(tuple([(tile, None) for tile in tiles]))
     assert state.jockey is not None, "an auction has a jockey"
     bids = bid_range(seat, state.jockey, state.standing_bid, state.balances[seat])
     if state.standing_bid is None:
@@ -93,8 +96,13 @@ def _legal_before_opening(state: Match, seat: Seat) -> Legal:
 def _legal_without_turn(state: Match) -> Legal:
     if state.awaiting_reveal is not None:
         return Legal(reveal=state.awaiting_reveal)
-    if state.phase is Phase.AWAITING_START:
-        return Legal(start=tuple(seat for seat in SEATS if seat not in state.pressed))
-    if state.phase is Phase.SETTLED:
-        return Legal(continue_=tuple(seat for seat in SEATS if seat not in state.pressed))
+    if state.phase is _AWAITING_START:
+        return Legal(start=_pressing(state))
+    if state.phase is _SETTLED:
+        return Legal(continue_=_pressing(state))
     return NOTHING
+
+
+def _pressing(state: Match) -> tuple[Seat, ...]:
+    """The seats that have not pressed."""
+    return tuple([seat for seat in SEATS if seat not in state.pressed]) if state.pressed else SEATS

@@ -39,5 +39,6 @@ _BY_RANK: Final = sorted(DOUBLE_SIX, key=_rank, reverse=True)
 
 def ranked_opening(north: TileSet, south: TileSet) -> tuple[Seat, Tile]:
     """The seat that must open with these hands, and the very tile it must open with."""
-    tile = next(tile for tile in _BY_RANK if tile.bit & (north | south))
+    dealt = north | south
+    tile = next(tile for tile in _BY_RANK if tile.bit & dealt)
     return (NORTH if tile.bit & north else SOUTH), tile

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 _new: Final = tuple.__new__
 _AUCTION: Final = Phase.AUCTION
 _OPENING: Final = Phase.OPENING
+_AWAITING_START: Final = Phase.AWAITING_START
+_AWAITING_DEAL: Final = Phase.AWAITING_DEAL
+_SETTLED: Final = Phase.SETTLED
+_OVER: Final = Phase.OVER
 
 _SCORE: Final = Reason.SCORE
 _ENDS: Final = clock.Effect.ENDS
@@ -81,11 +85,11 @@ def decide(state: Match, command: Command) -> Ruling:
                 return _not_to_act(state, command.seat)
             return _pass(state, command) if isinstance(command, Pass) else _speak(state, command)
         case Start():
-            if state.phase is Phase.AWAITING_START:
+            if state.phase is _AWAITING_START:
                 return _pressed(state, Started(command.seat, command.contribution))
             return _GATES.get(state.phase, Refusal.START_NOT_DUE)
         case Continue():
-            if state.phase is Phase.SETTLED:
+            if state.phase is _SETTLED:
                 return _pressed(state, Continued(command.seat, command.contribution))
             return _GATES.get(state.phase, Refusal.CONTINUE_NOT_DUE)
         case Reveal():
@@ -139,9 +143,9 @@ def draw_round(
 
 
 def _no_deal_due(state: Match) -> Refusal | None:
-    if state.phase is Phase.OVER:
+    if state.phase is _OVER:
         return Refusal.MATCH_OVER
-    return None if state.phase is Phase.AWAITING_DEAL else Refusal.DEAL_NOT_DUE
+    return None if state.phase is _AWAITING_DEAL else Refusal.DEAL_NOT_DUE
 
 
 def timed(state: Match, command: Command, waited_ns: int) -> TurnTimed:
@@ -253,8 +257,7 @@ def _play(state: Match, command: Play) -> Ruling:
             return layout.fault(end)
         joined, count = join
     placed = _new(TilePlaced, (seat, tile, end, joined, count))
-    due = score(count)
-    if due == 0:
+    if (due := score(count)) == 0:
         return (placed,) if hand != tile.bit else (placed, RoundWentOut(seat))
     moves = _transfer(state, seat, due, _SCORE)
     if hand == tile.bit and len(moves) == 1:  # a match that is over has no next round (rule 7.8)
@@ -303,7 +306,7 @@ def _transfer(state: Match, to: Seat, due: int, reason: Reason) -> tuple[Event, 
     if due == 0:
         return ()
     balance = state.balances.south if to is NORTH else state.balances.north
-    moved = PointsMoved(to, due, payable(due, balance), reason)
+    moved = _new(PointsMoved, (to, due, payable(due, balance), reason))
     if due >= balance:
         return (moved, MatchEnded(Outcome(to, Cause.BALANCE)))
     return (moved,)

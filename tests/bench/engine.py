@@ -1,49 +1,77 @@
-"""How fast the rules are: commands a second on random matches, beside the PyPI package `dominoes`.
+"""How fast the rules are, some of it beside the PyPI package `dominoes`.
 
-`python -m tests.bench.engine [SECONDS]`. Both sides play random games in the same process, in short turns one after
-the other, so that whatever else the machine does hits both; the best turn of each counts, as that is the one least
-disturbed.
+`python -m tests.bench.engine [SECONDS]`. All play random games in one process, in short turns one after the other, so that
+whatever else the machine does hits all of them; the best turn of each counts, as that is the one least disturbed. What
+is measured is processor time for each step of a game.
 
-A command of ours is the legal list, decide and evolve, in random matches that were chosen before; the second line
-adds dealing (with its commitment) and choosing. A ply of the peer is choosing and make_move, which keeps its own list
-of valid moves; there is no other way to drive it.
+What is compared with the package:
+
+* A chosen move, and what is legal then. Ours: decide, evolve and legal. Theirs: make_move, which finds the valid moves of
+  whoever is next. The games were chosen before; as theirs change in place, fresh copies are made outside the turn.
+* The same with choosing, and with dealing wherever a round begins. Ours commits to each deal (SHA-256), theirs does not.
+* The same with every position kept, as search, replay and a room that stores before it tells need it. Ours are values, so
+  that is what they do anyhow; theirs copies the game before each move, as its own search does.
+
+Ours is a match: auctions, a score for each placement, a spinner with four arms and draws are in it. Theirs is one round of
+the block game on a line with two ends.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
+import json
 import random
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
-from engine.match import Match, Phase, deal_round, decide, evolve, legal
+from engine.command import Command
+from engine.event import Event
+from engine.eventjson import event_from_json, events_to_text
+from engine.match import Match, Phase, deal_round, decide, evolve, legal, replay
+from engine.playback import play_back
+from engine.record import record_lines
+from engine.recordlines import read_record
 from engine.refusal import Refusal
-from tests.engine.randomplay import choose, shuffled
+from engine.seats import NORTH, SOUTH
+from engine.view import view
+from tests.bench.report import Report
+from tests.engine.randomplay import choose, shuffled, whole_match
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+SALT: Final = bytes(32)
+SECONDS: Final = 12.0
+STEPS: Final = 900
+"""In one turn, some 5 ms. As many on both sides: a shorter turn would more likely be left alone."""
+GAMES: Final = 40
+"""Of the package, in one turn: as many steps."""
+MATCHES: Final = 2
+OVER: Final = Phase.OVER
+AWAITING_DEAL: Final = Phase.AWAITING_DEAL
 
-    from engine.command import Command
-    from engine.event import Event
+Step = tuple[Command | None, tuple[Event, ...]]
+Turn = Callable[[], int]
+"""Works for a moment; the steps it took."""
 
-SALT = bytes(32)
-OVER, AWAITING_DEAL = Phase.OVER, Phase.AWAITING_DEAL
-SECONDS = 8.0
-TURN_SECONDS = 0.1
+CHOSEN: Final = "a chosen move, and what is legal then"
+WHOLE: Final = "the same with dealing and choice"
+KEPT: Final = "the same with every position kept"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the table."""
+class Course:
+    """Something that is measured."""
 
     name: str
-    per_second: float
+    whose: str
     unit: str
+    prepared: Callable[[], Turn]
+    """Makes what a turn needs; not measured."""
 
 
-def play_engine(rng: random.Random) -> int:
+def play_match(rng: random.Random) -> int:
     """One random match; how many commands it took."""
     state = Match.start()
     commands = 0
@@ -54,102 +82,175 @@ def play_engine(rng: random.Random) -> int:
             ruling = decide(state, choose(state, legal(state), rng))
             commands += 1
         assert not isinstance(ruling, Refusal)
-        for event in ruling:
-            state = evolve(state, event)
+        state = replay(state, ruling)
     return commands
 
 
-Step = tuple["Command | None", "tuple[Event, ...]"]
+def recorded(rng: random.Random) -> list[Step]:
+    """A random match as its commands and events, to be run again without choosing and dealing."""
+    state, steps = Match.start(), list[Step]()
+    while state.phase is not OVER:
+        command = None if state.phase is AWAITING_DEAL else choose(state, legal(state), rng)
+        ruling = deal_round(state, shuffled(rng), SALT) if command is None else decide(state, command)
+        assert not isinstance(ruling, Refusal)
+        steps.append((command, ruling))
+        state = replay(state, ruling)
+    return steps
 
 
-def record_matches(rng: random.Random, count: int) -> list[list[Step]]:
-    """Random matches as their commands and events, to be run again without choosing and dealing."""
-    matches = []
-    for _ in range(count):
-        state, steps = Match.start(), list[Step]()
-        while state.phase is not Phase.OVER:
-            dealing = state.phase is Phase.AWAITING_DEAL
-            command = None if dealing else choose(state, legal(state), rng)
-            ruling = deal_round(state, shuffled(rng), SALT) if command is None else decide(state, command)
-            assert not isinstance(ruling, Refusal)
-            steps.append((command, ruling))
-            for event in ruling:
-                state = evolve(state, event)
-        matches.append(steps)
-    return matches
-
-
-def run_engine(steps: list[Step]) -> int:
-    """One recorded match through legal, decide and evolve; how many commands it took."""
+def run_match(steps: Iterable[Step]) -> int:
+    """One recorded match through decide, evolve and legal; how many commands it took."""
     state = Match.start()
     commands = 0
     for command, events in steps:
-        if command is not None:
-            legal(state)
+        if command is None:
+            state = replay(state, events)
+        else:
             ruling = decide(state, command)
             assert not isinstance(ruling, Refusal)
-            events = ruling
+            state = replay(state, ruling)
+            legal(state)
             commands += 1
-        for event in events:
-            state = evolve(state, event)
     return commands
 
 
-def peer() -> Callable[[random.Random], int] | None:
-    """One random game of the package `dominoes`; None when it is not installed."""
+def our_courses(rng: random.Random) -> Iterator[Course]:
+    """What our rules are measured at."""
+
+    def repeated(name: str, unit: str, work: Turn) -> Course:
+        def turn() -> int:
+            steps = 0
+            while steps < STEPS:
+                steps += work()
+            return steps
+
+        return Course(name, "ours", unit, lambda: turn)
+
+    matches = [recorded(rng) for _ in range(MATCHES)]
+    states = [Match.start()]
+    for _, caused in matches[0]:
+        states.append(replay(states[-1], caused))
+    first, _, events = whole_match(rng, waits_ns_max=10**9)
+    record = "\n".join(record_lines(first, events)).encode()
+    stored = [events_to_text((event,)) for event in events]
+
+    def legal_lists() -> int:
+        for state in states:
+            legal(state)
+        return len(states)
+
+    def views() -> int:
+        for state in states:
+            for seat in (NORTH, SOUTH, None):
+                view(state, seat)
+        return 3 * len(states)
+
+    def record_run() -> int:
+        return sum(1 for _ in play_back(read_record(record)))
+
+    def written() -> int:
+        for event in events:
+            events_to_text((event,))
+        return len(events)
+
+    def recovered() -> int:
+        state = first
+        for text in stored:
+            for event in json.loads(text):
+                state = evolve(state, event_from_json(event))
+        return len(stored)
+
+    yield repeated(CHOSEN, "commands", lambda: run_match(rng.choice(matches)))
+    yield repeated(WHOLE, "commands", lambda: play_match(rng))
+    yield repeated(KEPT, "commands", lambda: run_match(rng.choice(matches)))
+    yield repeated("legal lists", "lists", legal_lists)
+    yield repeated("views", "views", views)
+    yield repeated("a record, read and run again", "lines", record_run)
+    yield repeated("events to what is stored", "events", written)
+    yield repeated("recovery: what is stored to the state", "events", recovered)
+
+
+def peer_courses(rng: random.Random) -> Iterator[Course]:
+    """What the package is measured at; nothing when it is not installed."""
     try:
         import dominoes
     except ImportError:
-        return None
+        return
 
-    def play_peer(rng: random.Random) -> int:
+    def chosen() -> tuple[Any, list[tuple[Any, bool]]]:
         game = dominoes.Game.new()
-        plies = 1
+        fresh, moves = copy.deepcopy(game), list[tuple[Any, bool]]()
         while game.result is None:
-            game.make_move(*rng.choice(game.valid_moves))
-            plies += 1
+            move = rng.choice(game.valid_moves)
+            moves.append((fresh_of[move[0].first, move[0].second], move[1]))
+            game.make_move(*move)
+        return fresh, moves
+
+    fresh_of = {(d.first, d.second): d for d in (dominoes.Domino(a, b) for a in range(7) for b in range(7))}
+    games = [chosen() for _ in range(GAMES)]
+
+    def ready(*, kept: bool) -> Turn:
+        fresh = [(copy.deepcopy(game), moves) for game, moves in games[: GAMES // 10 if kept else GAMES]]
+
+        def turn() -> int:
+            for given, moves in fresh:
+                game = given
+                for domino, left in moves:
+                    if kept:
+                        game = copy.deepcopy(game)
+                    game.make_move(domino, left)
+            return sum(len(moves) for _, moves in fresh)
+
+        return turn
+
+    def played() -> int:
+        plies = 0
+        for _ in range(GAMES):
+            game = dominoes.Game.new()
+            while game.result is None:
+                valid = game.valid_moves
+                game.make_move(*valid[int(rng.random() * len(valid))])
+                plies += 1
         return plies
 
-    return play_peer
+    whose = "dominoes 6.1.0"
+    yield Course(CHOSEN, whose, "plies", lambda: ready(kept=False))
+    yield Course(WHOLE, whose, "plies", lambda: played)
+    yield Course(KEPT, whose, "plies", lambda: ready(kept=True))
 
 
-def rate(play: Callable[[], int]) -> float:
-    """Steps a second of processor time in one short turn."""
-    gc.collect()
-    steps, began = 0, time.process_time()  # time given to other processes is nobody's
-    while (spent := time.process_time() - began) < TURN_SECONDS:
-        steps += play()
-    return steps / spent
-
-
-def measure(seconds: float = SECONDS) -> list[Figure]:
-    """All figures; the peer's is left out when it is not installed."""
+def measure(seconds: float = SECONDS) -> dict[Course, float]:
+    """Steps a second of processor time: the best turn of each course."""
     rng = random.Random(6)
-    recorded = record_matches(rng, 4)
-    players: dict[str, tuple[Callable[[], int], str]] = {
-        "engine: legal + decide + evolve": (lambda: run_engine(rng.choice(recorded)), "commands"),
-        "engine: the same + dealing + choice": (lambda: play_engine(rng), "commands"),
-    }
-    other = peer()
-    if other is not None:
-        players["dominoes 6.1.0: choice + make_move"] = (lambda: other(rng), "plies")
-    best = dict.fromkeys(players, 0.0)
-    for _ in range(max(1, round(seconds / TURN_SECONDS / len(players)))):
-        for name, (play, _) in players.items():
-            best[name] = max(best[name], rate(play))
-    return [Figure(name, best[name], unit) for name, (_, unit) in players.items()]
+    courses = [*our_courses(rng), *peer_courses(rng)]
+    best = dict.fromkeys(courses, 0.0)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        for course in courses:
+            turn = course.prepared()
+            gc.collect()
+            began = time.process_time()  # time given to other processes is nobody's
+            steps = turn()
+            best[course] = max(best[course], steps / (time.process_time() - began))
+    return best
 
 
-def main(seconds: float = SECONDS) -> list[Figure]:
-    """Measure and print a table; each ratio is against the peer."""
-    figures = measure(seconds)
-    theirs = next((figure.per_second for figure in figures if figure.unit == "plies"), None)
-    for figure in figures:
-        ratio = f"{figure.per_second / theirs:6.2f}x" if theirs else ""
-        print(f"{figure.name:<42} {figure.per_second:>10,.0f} {figure.unit + '/s':<11} {ratio}")
-    if theirs is None:
-        print("The package dominoes 6.1.0 is not installed: nothing to compare with.")
-    return figures
+def main(seconds: float = SECONDS) -> None:
+    """Measure, and print and keep the table."""
+    report = Report("engine")
+    best = measure(seconds)
+    theirs = {course.name: found for course, found in best.items() if course.whose != "ours"}
+    rows = []
+    for course, found in best.items():
+        over = found / theirs[course.name] if course.whose == "ours" and course.name in theirs else None
+        rows.append((course.name, course.whose, f"{course.unit}/s", found, 1e6 / found, over))
+        if over is not None:
+            report.ratio(f"{course.name}, over dominoes 6.1.0", over, better="higher")
+    columns = ("what", "whose", "unit", "a second", "µs each", "over theirs")
+    report.table("The rules, processor time of one core", columns, rows)
+    if not theirs:
+        report.note("The package dominoes 6.1.0 is not installed: nothing to compare with.")
+    report.finish()
 
 
 if __name__ == "__main__":
