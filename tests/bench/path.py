@@ -36,7 +36,8 @@ async def measure(
     report.progress(f"{matches} matches: being made")
     async with backend(folder, url, matches, streams=options.streams, cores=floor.SERVICE_CORES) as made:
         report.progress(f"{matches} matches: as fast as it goes")
-        phases = [await made.run(None, options.seconds)]
+        rounds = [await made.run(None, options.seconds) for _ in range(options.rounds)]
+        phases = [min(rounds, key=lambda phase: phase.costs[-1])]
         for share in options.shares:
             pace = phases[0].rate * share
             report.progress(f"{matches} matches: {pace:,.0f} moves/s, {share:.0%} of {phases[0].rate:,.0f}")
@@ -51,7 +52,14 @@ async def measure_floor(report: Report, path: Phase, options: argparse.Namespace
         report.progress(f"floor of {path.matches} matches: {variant.name}")
         seconds = min(options.seconds, floor.SECONDS)
         found.append(
-            await floor.measure(variant, path.matches, path.sizes, seconds=seconds, streams=options.streams)
+            await floor.measure(
+                variant,
+                path.matches,
+                path.sizes,
+                seconds=seconds,
+                streams=options.streams,
+                rounds=options.rounds,
+            )
         )
     return found
 
@@ -210,6 +218,12 @@ def main() -> None:
         "--shares", type=float, nargs="*", default=list(SHARES), help="of saturation, open loop"
     )
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="of each closed loop; the one with the least processor time counts",
+    )
     parser.add_argument("--streams", type=int, default=floor.STREAMS, help="on one connection")
     options = parser.parse_args()
     os.sched_setaffinity(0, floor.LOAD_CORES)
