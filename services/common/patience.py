@@ -24,6 +24,10 @@ class Patience(Generic[T]):
         """By the loop's clock; whoever waits for longest is first."""
         self._timer: asyncio.TimerHandle | None = None
 
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._since)
+
     def begin(self, waiting: T) -> None:
         """The wait begins now."""
         loop = asyncio.get_running_loop()

@@ -67,6 +67,7 @@ async def serve(settings: GameSettings, livetime: LiveTime) -> None:
         clock.on_regained, journal.on_stalled = gaps.clock_lost, gaps.commit_stalled
         journal.on_mended = gaps.log_lost
         shell = Shell(incarnation, journal, clock, livetime, gaps, lease, policy, metrics.matches)
+        journal.coming = shell.holds.__len__
         courses = Courses(metrics.commands, host.tracer)
         async with asyncio.TaskGroup() as room_tasks, asyncio.TaskGroup() as tasks:
             rooms = Rooms(

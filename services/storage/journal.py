@@ -10,6 +10,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from services.common.logs import get_logger
@@ -22,6 +23,8 @@ from services.storage.ownership import owners_of
 from services.storage.pool import TRANSIENT, Pool
 
 GROUP_MAX: Final = 256
+GATHER_SECONDS: Final = 0.004
+"""How long rulings wait at most for others that are on their way: whoever comes later waits for the whole group before."""
 RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 STALLED_SECONDS: Final = 1.0
 """A group that took longer than this is worth an incident."""
@@ -104,6 +107,8 @@ class Journal:
             Kind.LOG_LOST, f"game/{engine_id}", 0, "", engine_id=engine_id, reason=f"{match_id}: {why}"
         )
         """Makes the incident of rulings that were put back, of what match and why."""
+        self.coming: Callable[[], int] = lambda: 0
+        """How many rulings will be appended in a moment: those of commands that are being judged."""
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         self.on_stalled: Callable[[float, Sequence[str]], None] = lambda _seconds, _match_ids: None
@@ -123,10 +128,27 @@ class Journal:
         """Writes until cancelled."""
         while True:
             await self._wake.wait()
+            await self._gather()
             group = self._next_group()
-            if not self._waiting:
+            if self._waiting:
+                self._wake.set()
+            else:
                 self._wake.clear()
             await self._write_patiently(group)
+
+    async def _gather(self) -> None:
+        """Waits while at least as many are on their way as are here.
+
+        A transaction costs as much as fifteen rulings, whatever is in it, and those that miss it wait for all of it. When
+        little is played nothing is on its way, and nothing waits.
+        """
+        if self.coming() < len(self._waiting):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                while len(self._waiting) <= min(self.coming(), GROUP_MAX - 1):
+                    self._wake.clear()
+                    await self._wake.wait()
 
     def _next_group(self) -> list[tuple[Entry, asyncio.Future[None]]]:
         """Takes those that wait longest, one a match, since what came of a group is told by match.

@@ -89,6 +89,27 @@ async def test_rulings_that_wait_together_are_stored_together(database_url: str)
     assert after - before < 10
 
 
+async def test_rulings_that_are_on_their_way_are_waited_for(database_url: str) -> None:
+    """What is appended in a moment shares the transaction; what does not come is not waited for."""
+    async with journal_on(database_url) as (journal, pool):
+        here, late = await new_match(pool), await new_match(pool)
+        appended: list[asyncio.Future[None]] = []
+
+        def coming() -> int:
+            if appended:
+                return 0
+            appended.append(journal.append(entry(late)))
+            return 1
+
+        journal.coming = coming
+        await journal.append(entry(here))
+        await appended[0]
+        assert await pool.fetchval("select count(distinct xmin::text) from match_log") == 1
+        journal.coming = lambda: 1000
+        await journal.append(entry(here, 2))
+        assert await count(pool, "match_log", here) == 2
+
+
 async def test_the_log_gives_back_what_was_stored(database_url: str) -> None:
     """A restart reads events, requests and their order from the log."""
     async with journal_on(database_url) as (journal, pool):
