@@ -12,6 +12,7 @@ PARTS: Final = {
     "floor": "grpc.aio alone through as many hops as a move",
     "engine": "the rules alone, beside another domino package",
     "room": "a command's way through a room, without network and disk",
+    "commits": "group commits of PostgreSQL, ours beside the same rows without any check",
     "clock": "lateness of timeouts and cost of verdicts",
     "memory": "memory of live matches, and what they cost while nobody moves",
     "watchers": "what many who watch cost, and what players notice of them",

@@ -29,7 +29,9 @@ QUIET_LOAD: Final = 1.0
 """Ratios say little on a machine that others use: what shares a core with others costs more, and not alike."""
 PARTS: Final[Mapping[str, Sequence[str]]] = {
     "path": ("--matches", "100", "--shares", "--seconds", "4", "--rounds", "3"),
+    "engine": (),
     "room": (),
+    "commits": ("--seconds", "0.5"),
 }
 """What is run, quickly, with its arguments."""
 
