@@ -22,7 +22,7 @@ from engine.seats import BySeat
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.bench.stack import answer
-from tests.seats import prompt_of
+from tests.seats import ends, prompt_of
 from tests.stack import Player, Stack, time_control
 
 STREAMS_A_CONNECTION: Final = 100
@@ -32,6 +32,7 @@ BANK_MS: Final = 3_600_000
 """Nobody loses on time while others are set up."""
 DELAY_MS: Final = 10_000
 PATIENCE_SECONDS: Final = 60.0
+TRIES: Final = 3
 HEARTBEAT_BYTES_MAX: Final = 12
 """Whatever else is said is longer."""
 
@@ -64,34 +65,53 @@ class Stream:
         self._follows = follows
         self._prompt = table_pb2.Prompt()
         self._answered = 0
-        self._join: bytes | None = None
-        join = pb.WatchRequest(match_id=match_id)
-        self._call: Any
-        if watches:
-            watch: Any = connection.unary_stream(_WATCH)  # the stubs forbid bytes
-            self._call = watch(join.SerializeToString(), metadata=player.metadata)
-        else:
-            self._call = connection.stream_stream(_PLAY)(metadata=player.metadata)
-            self._join = pb.PlayRequest(join=join).SerializeToString()
+        self._connection = connection
+        self._metadata = player.metadata
+        self._join = pb.WatchRequest(match_id=match_id)
+        self._watches = watches
+        self._call: Any = None
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        if self._join is not None:
-            await self._call.write(self._join)
-        while (raw := await self._call.read()) is not grpc.aio.EOF:
-            self.messages += 1
-            if len(raw) > HEARTBEAT_BYTES_MAX:
-                if self._follows:
-                    self._look(pb.PlayResponse.FromString(raw))
-                self.joined.set()
-                self.heard(self)
+        for _ in range(TRIES):
+            try:
+                await self._open()
+                while (raw := await self._call.read()) is not grpc.aio.EOF:
+                    self._hear(raw)
+            except grpc.aio.AioRpcError:
+                # On a machine that stands still for seconds a stream can be given up before it has begun.
+                if self.joined.is_set():
+                    raise
+            else:
+                return
+
+    async def _open(self) -> None:
+        if self._watches:
+            watch: Any = self._connection.unary_stream(_WATCH)  # the stubs forbid bytes
+            self._call = watch(self._join.SerializeToString(), metadata=self._metadata)
+        else:
+            self._call = self._connection.stream_stream(_PLAY)(metadata=self._metadata)
+            await self._call.write(pb.PlayRequest(join=self._join).SerializeToString())
+
+    def _hear(self, raw: bytes) -> None:
+        self.messages += 1
+        if len(raw) > HEARTBEAT_BYTES_MAX:
+            if self._follows:
+                self._look(pb.PlayResponse.FromString(raw))
+            self.joined.set()
+            self.heard(self)
 
     def _look(self, response: pb.PlayResponse) -> None:
         refused = [answer.refused.reason for answer in response.answers if answer.HasField("refused")]
         if refused:
             raise RuntimeError(f"refused: {refused}")
-        if (prompt := prompt_of(response.news)) is not None:
-            self._prompt, self.sequence = prompt, prompt.sequence or response.news.snapshot.sequence
+        news = response.news
+        if news.events:
+            self.sequence = news.events[-1].sequence
+            if ends(news):
+                self._prompt = table_pb2.Prompt()
+        if (prompt := prompt_of(news)) is not None:
+            self._prompt, self.sequence = prompt, max(prompt.sequence, news.snapshot.sequence)
 
     def command(self) -> pb.Command | None:
         """What this player would say now; None when nothing is asked of him."""
@@ -105,8 +125,9 @@ class Stream:
 
     async def close(self) -> None:
         """Ends it. Raises what its reading failed with."""
-        self._call.cancel()
         self._reading.cancel()
+        if self._call is not None:
+            self._call.cancel()
         (failed,) = await asyncio.gather(self._reading, return_exceptions=True)
         if isinstance(failed, Exception) and not isinstance(failed, grpc.aio.AioRpcError):
             raise failed
@@ -119,6 +140,8 @@ class Seated:
     match_id: str
     players: BySeat[Player]
     streams: list[Stream] = field(default_factory=list)
+    over: bool = False
+    """Whether `move` has found nobody who is asked anything."""
 
     async def move(self) -> float | None:
         """One command of whoever is asked; the seconds until the other player had it. None when the match is over.
@@ -128,6 +151,7 @@ class Seated:
         for mover, other in (self.streams, self.streams[::-1]):
             if (command := mover.command()) is not None:
                 return await self._move(mover, other, command)
+        self.over = True
         return None
 
     @staticmethod
