@@ -16,6 +16,7 @@ PARTS: Final = {
     "clock": "lateness of timeouts and cost of verdicts",
     "memory": "memory of live matches, and what they cost while nobody moves",
     "watchers": "what many who watch cost, and what players notice of them",
+    "growthcurve": "what a command and all beside it cost, with more matches and with longer ones",
     "ladder": "a ladder of 1,000,000 players and 10,000,000 matches, loaded first: its questions and decisions",
     "lateness": "losses on time with 10,000 clocks armed, under load",
     "flood": "one hostile client at full speed on each rpc, while 50 honest matches are played",
