@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.command import Command, Continue, Start
-from engine.event import Event
+from engine.event import Continued, Event, Started
 from engine.match import Phase, Ruling, deal_round, draw_round, replay
 from engine.refusal import Refusal
 from engine.shuffle import offered
@@ -18,8 +18,11 @@ def with_deal(story: Story, events: tuple[Event, ...], script: Script) -> tuple[
     """A ruling with the deal it makes due: both are stored and told together (rule 7.1).
 
     It is drawn from the seed that was announced for this round and from what the players have added. Where none was
-    announced (the round before was dealt by a release that did not do so), it is committed to when it is made.
+    announced (the round before was dealt by a release that did not do so), it is committed to when it is made. Only a
+    press makes one due.
     """
+    if events and not isinstance(events[-1], Started | Continued):
+        return events
     state, seeds = replay(story.state, events), story.seeds
     if state.phase is not Phase.AWAITING_DEAL:
         return events

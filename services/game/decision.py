@@ -95,6 +95,8 @@ class OpenDecision:
         self, gaps: Gaps, credited_ns: int, gap_total_ns: int, effect: IncidentEffect
     ) -> tuple[Touched, ...]:
         """The incidents behind `credited_ns` nanoseconds that were not charged."""
+        if gap_total_ns == self.opened.gap_total_ns and self.resumed is None:
+            return ()
         touched = [
             Touched(incident, effect, size_ns)
             for incident, size_ns in gaps.between(self.opened.gap_total_ns, gap_total_ns)

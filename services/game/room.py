@@ -353,7 +353,7 @@ class Room(Hearing):
             story.answers.put(story.asked_as(asked.command.seat, asked.request_id), answered)
             if judged is not None and self._decision is not None:
                 self._shell.clock.applied(self._decision.key, asked.request_id, entry.last_sequence)
-        continues = any(isinstance(event, TileDrawn) for event in events)
+        continues = isinstance(events[-1], TileDrawn)
         story.revision += 1
         story.tell(events, credited_ns=0 if judged is None else judged.credited_ns or 0)
         if not continues and not self._inbox and self.departure.begins_between_turns():
