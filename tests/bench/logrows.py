@@ -6,13 +6,14 @@ import json
 import random
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Final
 
 from engine.event import Event, TurnTimed
 from engine.eventjson import event_to_json
 from engine.match import Match, Phase, deal_round, decide, evolve, legal
 from engine.refusal import Refusal
-from services.storage.entry import Entry, Judged
+from services.storage.entry import COLUMNS, Entry, Judged, arrays
 from services.storage.pool import Connection
 from tests.engine.randomplay import choose, shuffled
 
@@ -80,9 +81,9 @@ def _judged(turn: int, now: int) -> Judged:
     )
 
 
-async def owned_matches(connection: Connection, count: int, engine_id: str = ENGINE) -> list[str]:
+async def owned_matches(connection: Connection, number: int, engine_id: str = ENGINE) -> list[str]:
     """New casual matches of two players each, owned under fence 1."""
-    ids = [uuid.uuid4() for _ in range(count)]
+    ids = [uuid.uuid4() for _ in range(number)]
     names = [f"bench-{match_id.hex[:20]}-{seat}" for match_id in ids for seat in ("north", "south")]
     await connection.execute(
         "insert into player (player_id, name) select n, left(n, 32) from unnest($1::text[]) n", names
@@ -117,3 +118,20 @@ def groups(logs: Sequence[Sequence[Entry]], size: int) -> Iterator[list[Entry]]:
         for number in chosen:
             places[number] += 1
         first = (first + size) % len(logs)
+
+
+async def copy_logs(connection: Connection, logs: Sequence[Sequence[Entry]]) -> None:
+    """Stores whole logs as they are."""
+    entries = [entry for log in logs for entry in log]
+    await connection.copy_records_to_table(
+        "match_log", columns=[name for name, _ in COLUMNS], records=zip(*arrays(entries), strict=True)
+    )
+
+
+def long_match(length: int, match_id: str) -> list[Entry]:
+    """The first so many rulings of a random match that has as many: one in some dozens has 1,000."""
+    for seed in count():
+        log = rulings(match_id, random.Random(seed), rounds=length)
+        if len(log) >= length:
+            return log[:length]
+    raise AssertionError
