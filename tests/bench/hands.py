@@ -140,11 +140,11 @@ def refused(state: Match, command: Command) -> Question:
 
 def snapshot(state: Match, audience: Audience) -> Question:
     """A whole table as it is sent."""
-    story = Story(match_row())
-    story.state = state
 
     def answer() -> bytes:
-        return story.snapshot(audience, None).SerializeToString()
+        story = Story(match_row())
+        story.state = state
+        return story.snapshot(audience, None)
 
     return answer
 
@@ -158,7 +158,7 @@ def carried_out(state: Match, command: Command, *audiences: Audience) -> Questio
         events = _accepted(decide(state, command))
         json.dumps([event_to_json(event) for event in events])
         story.tell(events, 0)
-        return [story.prompt(audience, None).SerializeToString() for audience in audiences]
+        return [story.prompt(audience, None) for audience in audiences]
 
     return answer
 

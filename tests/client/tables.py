@@ -44,9 +44,9 @@ def new_story(*, same_device: bool = False) -> Story:
 
 def news(story: Story, audience: Audience, resume_after: int) -> pb.WatchResponse:
     """What the service sends to a reader that has everything up to `resume_after`."""
-    response = Follower(story, audience, resume_after).take()
-    assert response is not None
-    return response
+    encoded = Follower(story, audience, resume_after).take()
+    assert encoded is not None
+    return pb.WatchResponse.FromString(encoded)
 
 
 def told(table: TableState | None, message: pb.WatchResponse) -> TableState:

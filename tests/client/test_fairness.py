@@ -31,6 +31,7 @@ from services.wire.commands import command_from_pb
 from spectacularbid.match.v1 import event_pb2, table_pb2
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.client.tables import new_story
+from tests.told import events_of, snapshot_of
 
 SEEDS = Seeds(new_story().row.match_id, bytes(range(32)))
 Forge = Callable[[RoundDealt], RoundDealt]
@@ -51,7 +52,7 @@ class Meeting:
             self.fair[seat].table(self.table(seat))
 
     def table(self, seat: Seat) -> TableState:
-        return table_from_pb(self.story.snapshot(Audience(seat.value), None), 0.0)
+        return table_from_pb(snapshot_of(self.story, Audience(seat.value)), 0.0)
 
     def press(self, command: Command, *, heard: bool = True) -> None:
         """One press, through the messages and back."""
@@ -75,7 +76,7 @@ class Meeting:
         self.story.tell(dealt, 0)
         self.events += dealt
         for seat in SEATS:
-            for message in self.story.since(Audience(seat.value), before) or ():
+            for message in events_of(self.story, Audience(seat.value), before):
                 self.fair[seat].hear(message, self.table(seat).round_no)
 
     def start(self) -> None:
@@ -149,7 +150,7 @@ def test_what_was_announced_before_a_match_is_resumed_counts() -> None:
     before = made.table(NORTH)
     made.start()
     stream = MatchStream(Connections(None), before.match_id, "127.0.0.1:1", resume=before)
-    for message in made.story.since(Audience.NORTH, 0) or ():
+    for message in events_of(made.story, Audience.NORTH, 0):
         stream.fairness.hear(message, 1)
     assert stream.fairness.doubts == ["round 1 was not dealt from the seed that had been committed to"]
 

@@ -16,6 +16,7 @@ from engine.tiles import TileSet, tile_set
 from services.game.story import Audience, Story
 from tests.client.tables import carry_out, new_story, news, told
 from tests.hidden import tiles_in
+from tests.told import snapshot_of
 
 NAMES = names_of("Ada", "Ben")
 
@@ -72,7 +73,7 @@ def in_a_turn() -> tuple[Story, TableState]:
         carry_out(story, command, rng)
     assert story.state.awaiting_reveal is not None
     carry_out(story, Reveal(story.state.awaiting_reveal), rng)
-    return story, table_from_pb(story.snapshot(Audience.DEVICE, None), 0.0)
+    return story, table_from_pb(snapshot_of(story, Audience.DEVICE), 0.0)
 
 
 def test_a_program_that_comes_back_in_the_middle_of_a_turn_asks_who_is_looking() -> None:

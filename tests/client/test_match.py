@@ -24,6 +24,7 @@ from services.wire.commands import refusal_error
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.client.scripted import HangUp, Script, Scripted, serving
 from tests.client.tables import carry_out, new_story, news, told
+from tests.told import events_of, snapshot_of
 
 MATCH_ID = "3f1f7a3e-96a5-4e9e-9f0d-5bb24c2f9a10"
 both_transports = pytest.mark.parametrize("transport", list(Transport))
@@ -47,8 +48,8 @@ def whole_story(seed: int) -> Story | None:
 
 
 STORY = next(story for seed in itertools.count() if (story := whole_story(seed)) is not None)
-EVENTS = STORY.since(Audience.NORTH, 0) or []
-FIRST = new_story().snapshot(Audience.NORTH, None)
+EVENTS = events_of(STORY, Audience.NORTH, 0)
+FIRST = snapshot_of(new_story(), Audience.NORTH)
 LAST = STORY.sequence
 
 
@@ -182,7 +183,7 @@ async def test_reconnect_leads_to_the_address_it_names(transport: Transport) -> 
 
 @both_transports
 async def test_a_snapshot_after_a_long_absence_takes_the_place_of_the_events(transport: Transport) -> None:
-    late = pb.WatchResponse(snapshot=STORY.snapshot(Audience.NORTH, None))
+    late = pb.WatchResponse(snapshot=snapshot_of(STORY, Audience.NORTH))
     stream, heard = await follow(Scripted(says(snapshot(), events(1, 3)), says(late)), transport)
     assert heard == [1, 2, 3]
     assert stream.table.sequence == LAST

@@ -18,6 +18,7 @@ from engine.seats import SEATS, BySeat, Seat
 from services.game.story import Audience, Story
 from tests.client.tables import carry_out
 from tests.devicescenes import match_and_table
+from tests.told import snapshot_of
 
 TILE = re.compile(r"\[([0-6]\|[0-6])\]|│ ([0-6]) │ ([0-6]) │")
 
@@ -35,7 +36,7 @@ def in_the_turn(scene: tuple[Story, SharedTable]) -> tuple[SharedTable, Seat]:
     assert isinstance(command, Reveal)
     if story.state.to_act is None:
         assert carry_out(story, command, random.Random(1)) is None
-    table = table_from_pb(story.snapshot(Audience.DEVICE, None), 0.0)
+    table = table_from_pb(snapshot_of(story, Audience.DEVICE), 0.0)
     return replace(pressing.after, device=pressing.after.device.told(table)), command.seat
 
 

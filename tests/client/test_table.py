@@ -18,10 +18,11 @@ from engine.command import Command, Play, Resign, Reveal, Start
 from engine.seats import NORTH, SEATS, SOUTH, Seat
 from services.game.story import Audience, Story
 from tests.client.tables import carry_out, new_story, news, told
+from tests.told import snapshot_of
 
 
 def sent_anew(story: Story, audience: Audience) -> TableState:
-    return table_from_pb(story.snapshot(audience, None), 0.0)
+    return table_from_pb(snapshot_of(story, audience), 0.0)
 
 
 def random_choice(table: TableState, seat: Seat, rng: random.Random) -> Command:

@@ -18,11 +18,12 @@ from spectacularbid.match.v1 import event_pb2, table_pb2
 from tests.client.tables import new_story
 from tests.test_docs import TIME, name
 from tests.test_docs import table as table_of
+from tests.told import snapshot_of
 
 
 def shown(**more: object) -> TableState:
     """A table at the beginning of a match."""
-    return replace(table_from_pb(new_story().snapshot(Audience.NORTH, None), 0.0), **more)  # type: ignore[arg-type]
+    return replace(table_from_pb(snapshot_of(new_story(), Audience.NORTH), 0.0), **more)  # type: ignore[arg-type]
 
 
 def asks(turn: int, credited_ms: int) -> News:
@@ -73,7 +74,7 @@ def test_after_a_draw_the_same_turn_counts_anew() -> None:
 
 
 def test_the_prompt_of_the_service_brings_the_pause_to_the_table() -> None:
-    snapshot = new_story().snapshot(Audience.NORTH, None)
+    snapshot = snapshot_of(new_story(), Audience.NORTH)
     snapshot.table.prompt.clock.credited_ms = 1_200
     assert table_from_pb(snapshot, 0.0).prompt.clock.credited_ms == 1_200
 

@@ -25,6 +25,7 @@ from services.storage import matches
 from spectacularbid.match.v1.event_pb2 import MatchEvent
 from tests.proxy import Proxy
 from tests.stack import HOST, Stack, time_control
+from tests.told import events_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -138,7 +139,7 @@ async def test_one_effect_each_and_a_forfeit_at_the_deadline_and_not_before(
     assert rough.snapshots == 1
     first = rough.events[0].sequence
     assert first <= 2  # south may have pressed Start before north looked
-    assert rough.events == story.since(Audience.NORTH, first - 1)
+    assert rough.events == events_of(story, Audience.NORTH, first - 1)
 
     # One effect each: every answered request is in the log once, with the numbers of its answer, and no other.
     assert len(rough.done) == QUESTIONS

@@ -17,6 +17,7 @@ from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Said, Timekeeper
 from services.common.errors import ServiceError
+from services.common.patience import Patience
 from services.common.tracing import NoTracer
 from services.game.answers import Answered
 from services.game.asked import Asked
@@ -34,7 +35,7 @@ from services.game.room import Room
 from services.game.rooms import Rooms
 from services.game.shell import Shell
 from services.game.story import Story
-from services.game.streams import Follower, watch
+from services.game.streams import Follower, Wake, watch
 from services.storage.journal import Journal
 from services.wire.clock_messages import Policy
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -116,6 +117,7 @@ class GameProcess(ListeningProcess):
         self.pool = cast(Any, self.connections)
         incarnation = Incarnation(engine_id, name, engine_id)
         self.courses = Courses(metrics.commands, NoTracer(), self.live.raw)
+        self.quiet = Patience(5.0, Wake.late)
         self.lease = Lease(self.pool, incarnation, LEASE_SECONDS, metrics.lease, now=self.loop.time)
         self.journal = parts.journal(self.pool, engine_id, metrics.commits)
         self.clock = parts.link(
@@ -242,9 +244,9 @@ class GameProcess(ListeningProcess):
         if counts:
             self.mass_loss.opened(place)
         try:
-            async with contextlib.aclosing(watch(follower, 5.0)) as news:
-                async for response in news:
-                    connection.tell(response, story)
+            async with contextlib.aclosing(watch(follower, self.quiet)) as news:
+                async for encoded in news:
+                    connection.tell(pb.WatchResponse.FromString(encoded), story)
         finally:
             if counts:
                 self.mass_loss.ended(place, broken=not follower.finished, running=follower.running)

@@ -12,7 +12,7 @@ from engine.match import Cause, Match, evolve
 from engine.seats import SEATS
 from engine.tiles import ALL_TILES, tile_set
 from services.clock.explanation import explain
-from services.game.story import Story
+from services.game.story import Audience, Story
 from services.storage.evidence import get_time_facts
 from services.storage.matches import get_log
 from services.storage.script import first_state
@@ -21,6 +21,7 @@ from tests.simulation.connections import Reader, at_once
 from tests.simulation.database import Database, Row
 from tests.simulation.declared import LATE_NS, concerns
 from tests.simulation.world import World
+from tests.told import events_of
 
 
 class Records:
@@ -175,16 +176,18 @@ class Records:
     def _retold(self, match_id: str) -> None:
         row = self.database.tables.match[match_id]
         story, at_first = Story(row), dict[tuple[Any, int], Any]()
+        hearers = {Audience(audience) for told_match, audience, _ in self.told if told_match == match_id}
         for entry in at_once(get_log(Reader(self.database), match_id)):  # type: ignore[arg-type]
             story.tell(map(event_from_json, entry.event_list()), entry.credited_ns or 0)
-            for hearer, events in story._told.items():
-                for each in events[entry.first_sequence - 1 :]:
+            for hearer in hearers:
+                for each in events_of(story, hearer, entry.first_sequence - 1):
                     # What shows a shared device a hand is told without it once the turn is over.
                     at_first[hearer, each.sequence] = each
+        at_last = {hearer: events_of(story, hearer, 0) for hearer in hearers}
         for (told_match, audience, sequence), event in self.told.items():
             if told_match != match_id:
                 continue
-            stored = story._told[audience]  # type: ignore[index]
+            stored = at_last[Audience(audience)]
             if sequence > len(stored) or event not in (at_first[audience, sequence], stored[sequence - 1]):
                 self.world.violate(
                     "I17", f"event {sequence} was told to {audience} and is not what is stored"

@@ -151,7 +151,8 @@ class ToldFirst(Room):
 
     async def _commit(self, events: Any, **more: Any) -> None:
         story = self.story
-        before = {**story.__dict__, "_told": {audience: list(told) for audience, told in story._told.items()}}
+        own = {audience: dict(told) for audience, told in story._own.items()}
+        before = {**story.__dict__, "_public": list(story._public), "_own": own}
         story.tell(events, 0)
         self.listeners.announce()
         for _ in range(10):

@@ -68,11 +68,17 @@ class Desk(MatchServiceServicer):
 class Counted:
     """A server that is called, and what it counts."""
 
-    def __init__(self, address: str, desk: Desk, registry: CollectorRegistry) -> None:
+    def __init__(self, address: str, guard: Guard, desk: Desk, registry: CollectorRegistry) -> None:
+        self.guard = guard
         self.channel = grpc.aio.insecure_channel(address)
         self.stub: Any = MatchServiceStub(self.channel)
         self.desk = desk
         self.registry = registry
+
+    async def over(self) -> None:
+        """Waits until the calls are over for the server too: it counts behind its answer."""
+        while self.guard.running:
+            await asyncio.wait(self.guard.running)
 
     def standard(self, series: str, kind: str, method: str, **more: str) -> float | None:
         """The value of a series of grpc_server_*."""
@@ -92,11 +98,12 @@ async def counted() -> AsyncIterator[Counted]:
     desk = Desk()  # type: ignore[abstract]  # who calls the rest gets UNIMPLEMENTED
     metrics = RpcMetrics(registry)
     metrics.prepare(SERVICE)
-    server = grpc.aio.server(interceptors=[Guard(open_gate, metrics, slow_seconds=WAITS)])
+    guard = Guard(open_gate, metrics, slow_seconds=WAITS)
+    server = grpc.aio.server(interceptors=[guard])
     add_MatchServiceServicer_to_server(desk, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    made = Counted(f"127.0.0.1:{port}", desk, registry)
+    made = Counted(f"127.0.0.1:{port}", guard, desk, registry)
     try:
         yield made
     finally:
@@ -122,6 +129,7 @@ async def test_a_call_is_counted_with_its_messages_and_its_status() -> None:
         await made.stub.GetMatch(pb.GetMatchRequest(match_id="m"))
         with pytest.raises(grpc.aio.AioRpcError):
             await made.stub.GetMatch(pb.GetMatchRequest())
+        await made.over()
         read = [
             made.standard(f"{series}_total", "unary", "GetMatch") for series in ("started", "msg_received")
         ]
@@ -150,6 +158,7 @@ async def test_a_stream_is_open_until_it_ends_and_takes_as_long_as_that() -> Non
         lasted_at_least = loop.time() - read_all
         made.desk.goes_on.set()
         assert await call.code() is grpc.StatusCode.OK
+        await made.over()
         assert made.ours("streams", "Watch") == 0
         assert made.standard("handled_total", "server_stream", "Watch", grpc_code="OK") == 1
         assert made.standard("handling_seconds_count", "server_stream", "Watch") == 1
@@ -168,6 +177,7 @@ async def test_both_directions_of_a_stream_are_counted() -> None:
             await call.read()
         await call.done_writing()
         assert await call.code() is grpc.StatusCode.OK
+        await made.over()
         sums = [made.standard(f"msg_{way}_total", "bidi_stream", "Play") for way in ("received", "sent")]
         assert sums == [2, 4]
 
@@ -218,6 +228,7 @@ async def test_a_stream_that_is_ended_because_it_is_behind_is_counted() -> None:
         made.desk.goes_on.set()
         call = made.stub.Watch(pb.WatchRequest(match_id="behind"))
         assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await made.over()
         assert made.ours("slow_consumers_total", "Watch") == 1
 
 
