@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,10 +12,7 @@ import pytest
 
 from tests.bench import __main__ as bench
 from tests.bench.check import KEPT, PARTS, TOLERANCE, Kept, compare, read_kept, updated
-from tests.bench.report import Report, markdown
-
-NOT_IN_BENCH = {"ladder"}
-"""Takes its time: targets of their own."""
+from tests.bench.report import ROOT, Report, markdown
 
 
 @pytest.mark.parametrize(
@@ -85,5 +83,11 @@ def test_a_report_keeps_tables_and_ratios_with_machine_versions_and_noise(tmp_pa
 def test_each_part_that_reports_is_run_by_make_bench() -> None:
     files = Path(bench.__file__).parent.glob("*.py")
     reported = {file.stem for file in files if f'Report("{file.stem}")' in file.read_text("utf-8")}
-    assert reported - NOT_IN_BENCH <= set(bench.PARTS)
+    assert reported <= set(bench.PARTS)
     assert {part for part in bench.PARTS if find_spec(f"tests.bench.{part}") is None} == set()
+
+
+def test_the_parts_in_the_docs_are_those_of_make_bench() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    table = page.split("| part | what |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(bench.PARTS)

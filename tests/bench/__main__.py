@@ -18,6 +18,8 @@ PARTS: Final = {
     "watchers": "what many who watch cost, and what players notice of them",
     "growthcurve": "what a command and all beside it cost, with more matches and with longer ones",
     "ladder": "a ladder of 1,000,000 players and 10,000,000 matches, loaded first: its questions and decisions",
+    "takeover": "a game process with many matches is killed: until another one plays them all",
+    "recovery": "a match from its log, by the length of the log",
     "lateness": "losses on time with 10,000 clocks armed, under load",
     "flood": "one hostile client at full speed on each rpc, while 50 honest matches are played",
 }
