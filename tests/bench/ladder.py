@@ -35,6 +35,7 @@ from spectacularbid.ladder.v1.ladder_service_pb2_grpc import LadderServiceStub
 from spectacularbid.match.v1 import match_service_pb2 as match_pb
 from tests.bench.ladder_data import SAME_SHOWN, Sizes, loaded
 from tests.bench.report import Report
+from tests.bench.usage import family_seconds, postmaster_of
 from tests.stack import Player, Stack, stack
 
 PLAYERS: Final = 1_000_000
@@ -54,6 +55,8 @@ WITH_LOGS: Final = 100
 GOAL_MS: Final = 20.0
 
 Question = Callable[[], Awaitable[Any]]
+Used = Callable[[], float]
+"""Processor seconds until now."""
 
 
 class Places:
@@ -200,20 +203,23 @@ def calls(made: Stack, reader: Player, places: Places) -> dict[str, Question]:
     }
 
 
-async def timed(ask: Question, times: int) -> list[float]:
-    """Milliseconds of each, in order of size."""
-    spent, warm = [], min(WARM, times)
-    for number in range(warm + times):
+async def timed(ask: Question, times: int, used: Used) -> list[float]:
+    """What a row of the tables says of a question: p50, p95, p99 and the most, then the processor time of each, in ms."""
+    spent, warm, before = [], min(WARM, times), 0.0
+    for number in range(-warm, times):
+        if number == 0:
+            before = used()
         began = time.perf_counter()
         await ask()
-        if number >= warm:
+        if number >= 0:
             spent.append((time.perf_counter() - began) * 1000)
-    return sorted(spent)
+    return [*percentiles(spent), (used() - before) * 1000 / times]
 
 
 def percentiles(spent: Sequence[float]) -> list[float]:
     """p50, p95, p99 and the most."""
-    return [spent[min(len(spent) - 1, len(spent) * each // 100)] for each in (50, 95, 99, 100)]
+    ordered = sorted(spent)
+    return [ordered[min(len(ordered) - 1, len(ordered) * each // 100)] for each in (50, 95, 99, 100)]
 
 
 async def end_match(connection: Connection, north: str, south: str) -> str:
@@ -241,33 +247,24 @@ async def end_match(connection: Connection, north: str, south: str) -> str:
     return str(match_id)
 
 
-async def decisions(connection: Connection, places: Places, times: int) -> dict[str, list[float]]:
-    """As the worker makes them: what waits is looked for, and decided with its commit."""
-    looks, decided = [], []
+async def decision(connection: Connection, places: Places, times: int) -> Question:
+    """Decide about one more match, as the worker does: what waits is looked for, and decided with its commit."""
     for left in await ladder.undecided(connection, after=0, limit=1000):
         await ladder.decide(connection, left)
-    for number in range(WARM + times):
-        one, other = places("middle").player_id, places("top").player_id
-        if one == other:
-            continue
-        await end_match(connection, one, other)
-        began = time.perf_counter()
-        (found,) = await ladder.undecided(connection, after=0, limit=100)
-        looked = time.perf_counter()
-        assert await ladder.decide(connection, found) == "rated"
-        if number >= WARM:
-            looks.append((looked - began) * 1000)
-            decided.append((time.perf_counter() - looked) * 1000)
-    return {
-        "looking for what waits": sorted(looks),
-        "rating decision with its commit": sorted(decided),
-    }
+    for _ in range(WARM + times):
+        await end_match(connection, places("middle").player_id, places("top").player_id)
+
+    async def decide() -> None:
+        first, *_ = await ladder.undecided(connection, after=0, limit=100)
+        assert await ladder.decide(connection, first) == "rated"
+
+    return decide
 
 
 async def heard(
     made: Stack, connection: Connection, reader: Player, places: Places, times: int
 ) -> list[float]:
-    """From the commit of an outcome until the decision can be read over gRPC."""
+    """From the commit of an outcome until the decision can be read over gRPC: the percentiles."""
     stub, spent = LadderServiceStub(made.channel("matchmaking")), []
     for _ in range(times):
         match_id = await end_match(connection, places("middle").player_id, places("top").player_id)
@@ -283,7 +280,7 @@ async def heard(
             else:
                 break
         spent.append((time.perf_counter() - began) * 1000)
-    return sorted(spent)
+    return percentiles(spent)
 
 
 async def put_logs(made: Stack, many: str) -> None:
@@ -361,7 +358,7 @@ async def whole(connection: Connection) -> list[tuple[str, float]]:
     return found
 
 
-async def measure(report: Report, url: str, folder: Path, times: int) -> None:
+async def measure(report: Report, url: str, postmaster: int, folder: Path, times: int) -> None:
     """Everything."""
     connection = await asyncpg.connect(url, server_settings=session_settings("matchmaking", "bench"))
     places = Places(random.Random())
@@ -369,13 +366,15 @@ async def measure(report: Report, url: str, folder: Path, times: int) -> None:
     report.progress("looking up whom to ask about")
     await places.find(connection)
     report.note(f"whoever has many matches has {places.matches:,}")
-    columns = ("question", "p50 ms", "p95 ms", "p99 ms", "most ms")
+    columns = ("question", "p50 ms", "p95 ms", "p99 ms", "most ms", "processor ms")
     slowest = {}
 
-    def row(what: str, spent: Sequence[float]) -> tuple[str | float, ...]:
-        found = percentiles(spent)
+    def row(what: str, found: Sequence[float]) -> tuple[str | float | None, ...]:
         slowest[what] = found[2]
-        return (what, *found)
+        return (what, *found, *([None] * (len(columns) - 1 - len(found))))
+
+    def server() -> float:
+        return family_seconds(postmaster)
 
     async with stack(folder, url) as made:
         began = time.perf_counter()
@@ -383,21 +382,26 @@ async def measure(report: Report, url: str, folder: Path, times: int) -> None:
         report.progress(f"logs of {WITH_LOGS} matches: {time.perf_counter() - began:.0f} s")
         reader = Player("reader", made.token("reader"))
         await asyncio.sleep(1)
+        services = [process.pid for process in made.processes.values()]
+
+        def everybody() -> float:
+            return server() + sum(map(family_seconds, services))
+
         rows = []
         for what, ask in calls(made, reader, places).items():
             report.progress(what)
-            rows.append(row(f"{what} (gRPC)", await timed(ask, times)))
+            rows.append(row(what, await timed(ask, times, everybody)))
+        spent = await heard(made, connection, reader, places, times)
+        rows.append(row("decision, from the match's end until it is read", spent))
+        report.table("Over gRPC, processor time of the services and PostgreSQL", columns, rows)
+    rows = []
+    asked = questions(connection, places)
+    asked["rating decision with its commit"] = await decision(connection, places, times)
+    for what, ask in asked.items():
         rows.append(
-            row(
-                "decision, from the match's end until it is read",
-                await heard(made, connection, reader, places, times),
-            )
+            row(f"{what} (function)", await timed(ask, times, lambda: time.process_time() + server()))
         )
-        report.table("Over gRPC", columns, rows)
-    rows = [row(what, await timed(ask, times)) for what, ask in questions(connection, places).items()]
-    for what, spent in (await decisions(connection, places, times)).items():
-        rows.append(row(what, spent))
-    report.table("Of the functions, on one connection", columns, rows)
+    report.table("Of the functions, processor time of both ends of the connection", columns, rows)
     report.table("Once each", ("what", "seconds"), await whole(connection))
     worst = max(slowest, key=lambda what: slowest[what])
     report.note(f"the slowest p99 is {slowest[worst]:.1f} ms ({worst}); the goal is {GOAL_MS:.0f} ms")
@@ -421,7 +425,7 @@ def main() -> None:
         report.note(
             f"{sizes.players:,} players, {sizes.matches:,} finished rated matches; commits wait for the disk"
         )
-        asyncio.run(measure(report, server.url, temporary, options.times))
+        asyncio.run(measure(report, server.url, postmaster_of(data), temporary, options.times))
     report.finish()
 
 
