@@ -51,6 +51,10 @@ CANARY_ROLE: Final = "canary"
 """What `roles` of their tokens must contain."""
 
 
+_NO_ROLES: Final[frozenset[str]] = frozenset()
+"""One for all players: each of their own takes 216 bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What an identity rests on, for as long as it does."""
@@ -252,7 +256,7 @@ def _identity(claims: dict[str, Any], grant: Grant) -> Identity:
     if player_id.startswith(CANARY_PREFIX) and CANARY_ROLE not in roles:
         raise _unauthenticated("TOKEN_INVALID", "an id of the canary's takes a token of the canary's")
     # Not what is no text: a list that looks like a role when it is printed is none.
-    held = frozenset(role for role in roles if isinstance(role, str))
+    held = frozenset(role for role in roles if isinstance(role, str)) or _NO_ROLES
     return Identity(player_id, name if isinstance(name, str) else "", bot, held, grant)
 
 

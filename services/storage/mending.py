@@ -9,7 +9,7 @@ append looks where the log ends.
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -63,13 +63,15 @@ class Kept:
     """The newest rulings this process has stored, by match."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, deque[Entry]] = OrderedDict()
+        self._kept: OrderedDict[str, list[Entry]] = OrderedDict()
 
     def stored(self, entry: Entry) -> None:
         """It is on disk, as far as the database has said."""
-        kept = self._kept.setdefault(entry.match_id, deque(maxlen=KEPT_MAX))
+        # No deque: each would take room for 64 entries.
+        kept = self._kept.setdefault(entry.match_id, [])
         if not kept or kept[-1].revision < entry.revision:
             kept.append(entry)
+            del kept[:-KEPT_MAX]
         self._kept.move_to_end(entry.match_id)
         if len(self._kept) > MATCHES_MAX:
             self._kept.popitem(last=False)
