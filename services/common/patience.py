@@ -44,10 +44,11 @@ class Patience(Generic[T]):
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer, late = None, list[T]()
-        since_max = loop.time() - self.seconds
+        now = loop.time()
         for waiting, since in self._since.items():
-            if since > since_max:
-                self._timer = loop.call_at(since + self.seconds, self._look)
+            due = since + self.seconds
+            if due > now:
+                self._timer = loop.call_at(due, self._look)
                 break
             late.append(waiting)
         for waiting in late:

@@ -1,0 +1,89 @@
+"""Waits that are over too late, with one timer for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.common.patience import Patience
+
+SECONDS = 0.1
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Its time is what a test says, and its timers are kept to be looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.timers: list[asyncio.TimerHandle] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(  # type: ignore[override]  # its own signature has type variables for the arguments
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        timer = super().call_at(when, callback, *args, context=context)
+        self.timers.append(timer)
+        return timer
+
+
+def run(loop: Loop, until: float) -> None:
+    """Lets time pass until then, from timer to timer; nothing else happens in it."""
+    for _ in range(100):
+        due = min((timer.when() for timer in loop.timers if timer.when() <= until), default=None)
+        if due is None:
+            loop.now = until
+            return
+        loop.now = max(loop.now, due)
+        loop.timers = [timer for timer in loop.timers if timer.when() > loop.now]
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    pytest.fail("timers go off without end")
+
+
+def at(loop: Loop, patience: Patience[str], second: float, *begin: str, end: tuple[str, ...] = ()) -> None:
+    """Who begins to wait and who ends at that time."""
+    run(loop, second)
+
+    async def change() -> None:
+        for waiting in end:
+            patience.end(waiting)
+        for waiting in begin:
+            patience.begin(waiting)
+
+    loop.run_until_complete(change())
+
+
+def test_each_is_late_after_its_own_wait_and_once() -> None:
+    """Those that ended are not, whoever began again counts anew, and the timers that all of them take are few."""
+    loop, late = Loop(), list[tuple[float, str]]()
+    patience = Patience[str](SECONDS, lambda waiting: late.append((loop.now, waiting)))
+    try:
+        at(loop, patience, 0.0, "a", "b")
+        at(loop, patience, 0.07, "c", end=("b",))
+        at(loop, patience, 0.09, "b")
+        for number in range(100):
+            at(loop, patience, 0.09 + number / 100_000, "quick")
+            at(loop, patience, 0.09 + number / 100_000, end=("quick",))
+        run(loop, 1.0)
+        assert late == [(0.0 + SECONDS, "a"), (0.07 + SECONDS, "c"), (0.09 + SECONDS, "b")]
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("began", [0.3 + number / 7 for number in range(20)])
+def test_a_timer_that_is_due_finds_whoever_it_was_for(began: float) -> None:
+    """However their sum is rounded: time does not go on by itself in a loop of our own."""
+    loop, late = Loop(), list[str]()
+    patience = Patience[str](SECONDS, late.append)
+    try:
+        at(loop, patience, began - 0.05, "first")
+        at(loop, patience, began, "a")
+        run(loop, 10.0)
+        assert late == ["first", "a"]
+    finally:
+        loop.close()
