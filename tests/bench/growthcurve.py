@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import tempfile
 import time
-import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Final
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, crowd
+from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, crowd, metrics
 from tests.bench.memory import SETTINGS, SETTLE_SECONDS, Scales, kibibytes
 from tests.bench.report import Cell, Report
 from tests.bench.usage import usage_of
@@ -87,19 +86,13 @@ class Bench:
     async def scrapes(self) -> int:
         """Looks at the metrics page."""
         for _ in range(SCRAPES):
-            await asyncio.to_thread(self._page, await self.made.metrics_address("game"))
+            await metrics(self.made, "game")
         return SCRAPES
 
     async def publish(self) -> tuple[float, float]:
         """How often, and for how many seconds in all, the game process has told of commands."""
-        page = await asyncio.to_thread(self._page, await self.made.metrics_address("game"))
-        found = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
-        return float(found[_PUBLISH % "count"]), float(found[_PUBLISH % "sum"])
-
-    @staticmethod
-    def _page(address: str) -> str:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as page:
-            return str(page.read().decode())
+        found = await metrics(self.made, "game")
+        return found[_PUBLISH % "count"], found[_PUBLISH % "sum"]
 
 
 async def grow_matches(bench: Bench, sizes: Sequence[int], report: Report) -> None:
@@ -134,6 +127,10 @@ async def grow_matches(bench: Bench, sizes: Sequence[int], report: Report) -> No
         *("quiet: game, µs/s", "clock, µs/s", "PostgreSQL, µs/s"),
     )
     report.table("With the matches of a process", columns, rows)
+    if void := await bench.crowd.void():
+        report.note(
+            f"{void} matches are void or over: the machine had other things to do, or they were played to the end"
+        )
     _factors(report, columns, rows)
 
 

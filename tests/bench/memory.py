@@ -86,6 +86,8 @@ async def weigh_matches(
         clock = (joined["clock"] - before["clock"]) / more
         shares.append((size, match, streams, match + streams, clock))
         before = joined
+        if void := await crowd.void():
+            report.note(f"{void} of {size} matches are void: the machine had other things to do")
     report.table("Memory, MiB", ("live matches", *scales.pids), memory)
     report.table(
         "Memory of one more match, KiB",
