@@ -7,6 +7,7 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any, Final
 
 import grpc
@@ -14,10 +15,11 @@ import grpc
 from engine.clock import SECOND
 from services.common.errors import ServiceError, try_again
 from services.common.logs import get_logger
-from services.game import limits, shuffle
+from services.game import limits
 from services.game.continuity import Continuity
 from services.game.created import Created
 from services.game.metrics import HELD
+from services.game.openings import Openings
 from services.game.resumption import Resumed
 from services.game.room import Room
 from services.game.shell import Shell
@@ -27,11 +29,10 @@ from services.storage import matches, ownership
 from services.storage.incidents import Effect, Incident, Kind, Touched, open_turns, put_touched
 from services.storage.ownership import TakenUp
 from services.storage.pool import TRANSIENT, Connection, Pool
-from services.storage.seeds import seed_of
 
 FINISHED_MAX: Final = 256
 """Finished matches kept in memory for late readers."""
-OPENED_AT_ONCE: Final = 16
+OPENED_AT_ONCE: Final = 32
 SUCCESSOR_SECONDS: Final = 0.05
 """How often a leaving process looks who has taken up its matches."""
 
@@ -63,6 +64,7 @@ class Rooms:
         self._rooms: dict[str, Room] = {}
         self._room_tasks: dict[str, asyncio.Task[None]] = {}
         self._opening: dict[str, asyncio.Task[Room | None]] = {}
+        self._openings = Openings(pool)
         self.continuity = Continuity(pool, shell, self._rooms)
         self._finished: OrderedDict[str, Story] = OrderedDict()
         self._resumed: dict[tuple[str, int], Resumed] = {}
@@ -180,19 +182,19 @@ class Rooms:
                 self._left_over.discard(match_id)
 
     async def _open(self, match_id: str, fence: int) -> Room | None:
-        row = await matches.get_match(self._pool, match_id)
-        if row is None:
-            raise match_not_found()
         lost = await self.continuity.before_opening(match_id, fence)
-        seeds = Seeds(match_id, await seed_of(self._pool, match_id, shuffle.secret()))
-        story = Story.from_log(row, await matches.get_log(self._pool, match_id), seeds)
+        stored = await self._openings.of(match_id)
+        if stored is None:
+            raise match_not_found()
+        row, seeds = stored.row, Seeds(match_id, stored.seed)
+        story = Story.from_log(row, stored.log, seeds)
         number = story.state.round_no + 1
         if story.announced not in (None, seeds.commitment(number)):
             # The database has forgotten it. The record will show that the deal does not follow from what was announced.
             get_logger().error("seed_lost", match_id=match_id, round_no=number)
         since_ns = 0
         if limits.limit_ns(row, story.state) is not None:
-            since_ns = await ownership.since_ns(self._pool, story.phase_since)
+            since_ns = (stored.read_at - story.phase_since) // timedelta(microseconds=1) * 1000
         resumed = self._resumed.pop((match_id, fence), None)
         if resumed is not None:
             resumed = resumed.waited(since_ns)
@@ -330,7 +332,7 @@ class Rooms:
             get_logger().info("matches_taken_up", matches=len(taken))
 
     async def _open_all(self, owned: Sequence[tuple[str, int]]) -> None:
-        # One at a time would be slow, all at once would take every connection of the pool.
+        # One at a time would be slow; those that are opened at once are read by the same statements.
         for first in range(0, len(owned), OPENED_AT_ONCE):
             await asyncio.gather(
                 *(self.open(match_id, fence) for match_id, fence in owned[first : first + OPENED_AT_ONCE]),

@@ -207,20 +207,24 @@ async def live_match_of(connection: Connection | Pool, player_id: str) -> str | 
     return None if match_id is None else str(match_id)
 
 
-_MATCH = """
-    select m.match_id, m.mode, m.rated, m.bank_ns, m.delay_ns, m.start_limit_ns, m.continue_limit_ns, m.script,
-           m.created_at, m.created_by, n.player_id as north, n.name as north_name, n.bot as north_bot,
-           s.player_id as south, s.name as south_name, s.bot as south_bot
+MATCH: Final = """
+    m.match_id, m.mode, m.rated, m.bank_ns, m.delay_ns, m.start_limit_ns, m.continue_limit_ns, m.script,
+    m.created_at, m.created_by, n.player_id as north, n.name as north_name, n.bot as north_bot,
+    s.player_id as south, s.name as south_name, s.bot as south_bot
     from match m join player n on n.player_id = m.north join player s on s.player_id = m.south
-    where m.match_id = $1
 """
+"""What `match_of` reads, behind `select` and before `where`."""
+_MATCH: Final = f"select {MATCH} where m.match_id = $1"
 
 
 async def get_match(connection: Connection | Pool, match_id: str) -> MatchRow | None:
     """A match, or None."""
     row = await connection.fetchrow(_MATCH, uuid.UUID(match_id))
-    if row is None:
-        return None
+    return None if row is None else match_of(row)
+
+
+def match_of(row: asyncpg.Record) -> MatchRow:
+    """A row of MATCH."""
     return MatchRow(
         match_id=str(row["match_id"]),
         mode=row["mode"],
@@ -237,12 +241,12 @@ async def get_match(connection: Connection | Pool, match_id: str) -> MatchRow | 
     )
 
 
-_LOG: Final = tuple(field.name for field in fields(LogRow))
+LOG: Final = tuple(field.name for field in fields(LogRow))
 
 
 async def get_log(connection: Connection | Pool, match_id: str) -> list[LogRow]:
     """The whole log of a match, in order; wherever it is kept by now."""
-    return [LogRow(**row) for row in await read_log(connection, match_id, _LOG)]
+    return [LogRow(**row) for row in await read_log(connection, match_id, LOG)]
 
 
 _BEFORE: Final = "($2::timestamptz is null or (m.created_at, m.match_id) < ($2, $3))"

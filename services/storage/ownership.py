@@ -263,14 +263,6 @@ async def take_up_orphans(
     ]
 
 
-async def since_ns(connection: Connection | Pool, at: datetime) -> int:
-    """How long ago that was, by the database's clock, in nanoseconds."""
-    passed: int = await connection.fetchval(
-        "select (extract(epoch from clock_timestamp() - $1::timestamptz) * 1e9)::bigint", at
-    )
-    return passed
-
-
 async def hand_over(
     connection: Connection | Pool, engine_id: str, owned: Sequence[tuple[str, int, int]]
 ) -> None:

@@ -1,26 +1,31 @@
-"""The secret that the deals of a match are drawn from: stored before anybody is told a commitment to any of it."""
+"""The secrets that the deals of matches are drawn from: stored before anybody is told a commitment to any of it."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from typing import Any, Final
 
 from services.storage.pool import Connection, Pool
 
-_READ = "select seed from match_seed where match_id = $1"
+_STORE: Final = """
+    insert into match_seed (match_id, seed) select * from unnest($1::uuid[], $2::bytea[])
+    on conflict (match_id) do nothing returning match_id, seed
+"""
+_READ: Final = "select match_id, seed from match_seed where match_id = any($1::uuid[])"
 
 
-async def seed_of(connection: Connection | Pool, match_id: str, fresh: bytes) -> bytes:
-    """The 32 bytes of a match: those that are stored, or `fresh` when there are none yet, which are then stored.
+async def seeds_of(connection: Connection | Pool, fresh: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The 32 bytes of each of these matches: those that are stored, or the `fresh` ones when there are none yet, which
+    are then stored.
 
-    Two that ask at once get the same answer. The match must exist.
+    Two that ask at once get the same answer. The matches must exist.
     """
-    key = uuid.UUID(match_id)
-    stored = await connection.fetchval(_READ, key)
-    if stored is None:
-        await connection.execute(
-            "insert into match_seed (match_id, seed) values ($1, $2) on conflict (match_id) do nothing",
-            key,
-            fresh,
-        )
-        stored = await connection.fetchval(_READ, key)
-    return bytes(stored)
+    if not fresh:
+        return {}
+    # In one order for everybody: two that store the same ones wait for each other and never in a circle.
+    keys = sorted(map(uuid.UUID, fresh))
+    stored: list[Any] = await connection.fetch(_STORE, keys, [fresh[str(key)] for key in keys])
+    if len(stored) < len(keys):
+        stored = await connection.fetch(_READ, keys)
+    return {str(row["match_id"]): bytes(row["seed"]) for row in stored}

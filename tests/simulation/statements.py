@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -383,12 +383,6 @@ def take_up_orphans(
     return rows
 
 
-@says("select (extract(epoch from clock_timestamp() - $1")
-def since_ns(backend: Backend, tables: Tables, at: datetime) -> list[Row]:
-    """How long ago that was."""
-    return [{"ns": (backend.database.wall() - at) // timedelta(microseconds=1) * 1000}]
-
-
 @says("with offered as (select *")
 def hand_over(
     backend: Backend,
@@ -419,18 +413,49 @@ def others_alive(backend: Backend, tables: Tables, engine_id: str) -> list[Row]:
 # Matches.
 
 
-@says("select seed from match_seed")
-def read_seed(_backend: Backend, tables: Tables, match_id: UUID) -> list[Row]:
-    """What the deals of a match are drawn from."""
-    seed = tables.seed.get(str(match_id))
-    return [] if seed is None else [{"seed": seed}]
-
-
 @says("insert into match_seed")
-def put_seed(backend: Backend, tables: Tables, match_id: UUID, seed: bytes) -> None:
-    """The first one stands."""
-    backend.lock("seed", str(match_id))
-    backend.later(lambda: tables.seed.setdefault(str(match_id), seed))
+def put_seeds(
+    backend: Backend, tables: Tables, match_ids: Sequence[UUID], seeds: Sequence[bytes]
+) -> list[Row]:
+    """The first one of each match stands."""
+    stored: list[Row] = []
+    for match_id, seed in zip(match_ids, seeds, strict=True):
+        backend.lock("seed", str(match_id))
+        if str(match_id) not in tables.seed:
+            backend.later(lambda key=str(match_id), seed=seed: tables.seed.setdefault(key, seed))  # type: ignore[misc]
+            stored.append({"match_id": match_id, "seed": seed})
+    return stored
+
+
+@says("select match_id, seed from match_seed")
+def read_seeds(_backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """What the deals of matches are drawn from."""
+    return [
+        {"match_id": match_id, "seed": tables.seed[str(match_id)]}
+        for match_id in match_ids
+        if str(match_id) in tables.seed
+    ]
+
+
+@says("select clock_timestamp() as read_at, d.seed, m.match_id, m.mode")
+def openings(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """Live matches with what their deals are drawn from."""
+    read_at = backend.database.wall()
+    return [
+        {"read_at": read_at, "seed": tables.seed.get(str(match_id)), **row}
+        for match_id in match_ids
+        for row in get_match(backend, tables, match_id)
+    ]
+
+
+@says("select match_id, revision, first_sequence")
+def get_logs(backend: Backend, tables: Tables, match_ids: Sequence[UUID]) -> list[Row]:
+    """The logs of live matches as far as replay needs them."""
+    return [
+        {"match_id": match_id, **row}
+        for match_id in sorted(match_ids)
+        for row in get_log(backend, tables, match_id)
+    ]
 
 
 @says("select m.match_id, m.mode")
