@@ -129,7 +129,7 @@ def charges_too_much(paper: Paper) -> None:
     paper.replace(
         number,
         place,
-        dataclasses.replace(timed, charge_ns=timed.charge_ns + 1, bank_after_ns=timed.bank_after_ns - 1),
+        timed._replace(charge_ns=timed.charge_ns + 1, bank_after_ns=timed.bank_after_ns - 1),
     )
 
 
