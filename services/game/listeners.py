@@ -17,6 +17,11 @@ PROMPT: Final = 2
 """Streams of a seat that are woken at once, whatever else there is to tell: the newest, which its player looks at."""
 
 
+_NORTH_ACTS: Final = (Audience.SOUTH, Audience.NORTH, Audience.DEVICE, Audience.SPECTATOR)
+_SOUTH_ACTS: Final = (Audience.NORTH, Audience.SOUTH, Audience.DEVICE, Audience.SPECTATOR)
+"""In this order news is told."""
+
+
 class Waking(Protocol):
     """Who is woken."""
 
@@ -92,12 +97,11 @@ class Listeners:
         """
         self.news += 1
         later: list[Waking] = []
-        for audience in sorted(
-            Audience, key=lambda audience: (audience is Audience.SPECTATOR, audience is to_act)
-        ):
+        for audience in _NORTH_ACTS if to_act is Audience.NORTH else _SOUTH_ACTS:
+            if not self._wakes[audience]:
+                continue
             wakes = list(self._wakes[audience])
-            prompt = 0 if audience is Audience.SPECTATOR else PROMPT
-            first = max(0, len(wakes) - prompt)
+            first = len(wakes) if audience is Audience.SPECTATOR else max(0, len(wakes) - PROMPT)
             for wake in wakes[first:]:
                 wake.set()
             later += wakes[:first]
