@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import asyncpg
@@ -184,26 +185,28 @@ def _row(ended: Ended, verdict: Verdict, seat: str, player: str) -> tuple[object
 async def _lock_ratings(connection: Connection, player_ids: list[str]) -> tuple[dict[str, Rating], int]:
     """Both ratings, made where they are missing and locked, in the order of `player_ids`; and the number of the newest
     match of either that is decided."""
-    await connection.execute(
-        """
-        insert into rating (player_id, mu, sigma, shown, rated_matches, wins)
-        select player_id, $2, $3, $4, 0, 0 from unnest($1::text[]) as player_id order by player_id
-        on conflict (player_id) do nothing
-        """,
-        player_ids,
-        NEW.mu,
-        NEW.sigma,
-        NEW.shown,
-    )
-    rows = await connection.fetch(
-        """
-        select player_id, mu, sigma, newest_ended_no from rating
-        where player_id = any($1::text[]) order by player_id for update
-        """,
-        player_ids,
-    )
+    rows = await connection.fetch(_LOCKED, player_ids)
+    if len(rows) < len(player_ids):
+        await connection.execute(
+            """
+            insert into rating (player_id, mu, sigma, shown, rated_matches, wins)
+            select player_id, $2, $3, $4, 0, 0 from unnest($1::text[]) as player_id order by player_id
+            on conflict (player_id) do nothing
+            """,
+            player_ids,
+            NEW.mu,
+            NEW.sigma,
+            NEW.shown,
+        )
+        rows = await connection.fetch(_LOCKED, player_ids)
     ratings = {row["player_id"]: Rating(row["mu"], row["sigma"]) for row in rows}
     return ratings, max(row["newest_ended_no"] for row in rows)
+
+
+_LOCKED: Final = """
+    select player_id, mu, sigma, newest_ended_no from rating
+    where player_id = any($1::text[]) order by player_id for update
+"""
 
 
 async def find_decision(connection: Connection, match_id: UUID) -> Decision | None:
