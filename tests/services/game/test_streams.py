@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engine.view import View
 from services.common.auth import Identity
 from services.common.errors import ServiceError
 from services.common.limits import Limits, Policy, set_visit
@@ -22,8 +24,9 @@ from services.game.metrics import CommandMetrics
 from services.game.rpc import MatchServicer
 from services.game.story import Audience, Story
 from services.game.streams import ANSWERS_MAX, Conversation, Follower, Wake
+from services.wire.tables import Left
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from tests.services.game.test_story import match_row
+from tests.services.game.test_story import match_row, rulings
 
 
 async def test_a_client_that_never_reads_is_not_listened_to_for_ever() -> None:
@@ -62,3 +65,35 @@ async def test_news_that_comes_in_the_moment_of_a_heartbeat_is_told_in_its_place
     assert await waiting
     wake.clear()
     assert not await wake.wait()
+
+
+class Looked(Story):
+    """Counts how often its table is looked at, which is what a prompt and a snapshot are made of."""
+
+    looks = 0
+
+    def view(self, audience: Audience) -> View:
+        self.looks += 1
+        return super().view(audience)
+
+
+async def test_however_many_watch_a_match_each_question_is_made_for_them_once() -> None:
+    """Only what the clocks show is made for each: it is later for whoever is told later."""
+    story, rng = Looked(match_row()), random.Random(7)
+    readers = [Follower(story, Audience.SPECTATOR, 0) for _ in range(50)]
+    first = {reader.take() for reader in readers}
+    assert (len(first), story.looks) == (1, 1)
+    for ruling in rulings(story.state, rng, 20):
+        story.tell(ruling, 0)
+        before, story.looks = story.looks, 0
+        assert before <= 1
+        sequence = story.sequence - len(ruling)
+        late = [Follower(story, Audience.SPECTATOR, sequence).take() for _ in readers] if sequence else []
+        assert len(set(late)) == (1 if sequence else 0)
+    clock = [story.prompt(Audience.SPECTATOR, Left(left_ns)) for left_ns in (7_000_000, 5_000_000)]
+    one, other = (pb.WatchResponse.FromString(told).prompt for told in clock)
+    assert (one.clock.remaining_ms, other.clock.remaining_ms) == (7, 5)
+    one.ClearField("clock")
+    other.ClearField("clock")
+    assert one == other
+    assert story.looks == 1
