@@ -111,11 +111,16 @@ end
 $$;
 create trigger rating_decision_length before insert on rating_decision for each row execute function keep_length();
 
+-- Each decision asks whether its match was declared void before it is rated: of all declarations only those can say so.
+create index incident_annulling on incident (began_at, incident_id)
+where kind = 'operator' and detail -> 'before_rating' = 'true';
+
 grant select on rating_count, rating_due to
 spectacular_bid_matchmaking, spectacular_bid_reader, spectacular_bid_operator;
 
 -- migrate:down
 
+drop index incident_annulling;
 drop trigger rating_decision_length on rating_decision;
 drop function keep_length;
 alter table rating_decision drop column match_dealt_at, drop column match_turns, drop column match_rounds;
