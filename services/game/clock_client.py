@@ -276,7 +276,7 @@ class ClockLink:
             # A resume that no clock has worked out yet stays one.
             resuming = governed.opened.cause is m.OpenCause.RESUME
             cause = m.OpenCause.RESUME if resuming else m.OpenCause.REATTACH
-            opened.append(replace(governed.opened, cause=cause, mark_ns=mark))
+            opened.append(governed.opened.again(cause, mark))
             if governed.arrival is not None:
                 pending.append(governed.arrival)
         return m.Hello(

@@ -31,6 +31,7 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
     "path": ("--matches", "100", "--shares", "--seconds", "4", "--rounds", "3"),
     "engine": (),
     "room": (),
+    "clock": ("--matches",),
     "commits": ("--seconds", "0.5"),
 }
 """What is run, quickly, with its arguments."""

@@ -1,6 +1,6 @@
 """How late the clock's timeouts come, with many decisions open, and what judging costs, on both event loops.
 
-`python -m tests.bench.clock [--matches N] [--seconds S]`. The clock is a process of its own, as in production; the
+`python -m tests.bench.clock [--matches N ...] [--seconds S]`. The clock is a process of its own, as in production; the
 engine of the bench opens decisions whose deadlines are spread over the time, answers every probe and half of the
 decisions. Late is what passes from the deadline until the engine hears of the timeout, two trips included.
 """
@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import grpc
 import uvloop
 from prometheus_client import CollectorRegistry
-from rich.console import Console
-from rich.table import Table
 
 from engine.clock import MILLISECOND, SECOND, Effect
 from engine.seats import NORTH
@@ -28,19 +30,31 @@ from services.clock.metrics import ClockMetrics
 from services.clock.rpc import ClockRpc
 from services.clock.timekeeper import Timekeeper
 from services.common import logs
+from services.common.gates import SecretGate
+from services.common.guard import Guard
+from services.common.metrics import RpcMetrics
 from services.game.clock_client import ClockLink
 from services.game.livetime import LiveTime, new_event_loop
-from services.game.metrics import LinkMetrics
 from services.wire import clock_messages as m
 from spectacularbid.internal.clock.v1.clock_service_pb2_grpc import add_ClockServiceServicer_to_server
+from tests.bench.report import Cell, Report
+from tests.bench.usage import pinned
+from tests.bench.verdicts import closed_loop, grown, new_link
 
 LOOPS = ("asyncio", "uvloop")
+SECRET = "an internal secret of a bench"
+T = TypeVar("T")
+CLOSED = (1, 16, 100)
+CLOSED_SECONDS = 2.0
+GROWN = (1_000, 10_000, 50_000)
 
 
 async def serve() -> None:
     """The clock without its surroundings: no database, no settings."""
     logs.configure("error")  # nobody reads them: the pipe would fill
-    server = grpc.aio.server()
+    # As in the host of the process.
+    guard = Guard(SecretGate(SECRET), RpcMetrics(CollectorRegistry()), bytes_max=1 << 24, write_seconds=None)
+    server = grpc.aio.server(interceptors=[guard], options=[("grpc.max_receive_message_length", 1 << 24)])
     keeper = Timekeeper("bench", m.Policy(), lambda: str(uuid4()))
     add_ClockServiceServicer_to_server(ClockRpc(keeper, ClockMetrics(CollectorRegistry())), server)
     print(server.add_insecure_port("127.0.0.1:0"), flush=True)
@@ -102,15 +116,7 @@ class Tally:
 
 async def measure(live: LiveTime, address: str, matches: int, seconds: float) -> Tally:
     """One run against a clock."""
-    link = ClockLink(
-        address,
-        "",
-        "bench",
-        live.incarnation,
-        live,
-        lease_ok=lambda: True,
-        metrics=LinkMetrics(CollectorRegistry()),
-    )
+    link = new_link(address, live, SECRET)
     tally = Tally(live, link, matches)
     running = asyncio.create_task(link.run())
     dice = random.Random(7)
@@ -159,31 +165,60 @@ def _arrive(tally: Tally, key: m.Key) -> None:
     )
 
 
-def run_once(loop_name: str, matches: int, seconds: float) -> Tally:
-    """Start a clock process on this loop and measure it."""
+@contextmanager
+def clock_process(loop_name: str) -> Iterator[tuple[int, int]]:
+    """A clock on this loop: its port and process."""
     command = [sys.executable, "-m", "tests.bench.clock", "--serve", loop_name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as clock:
         try:
             assert clock.stdout is not None
-            port = int(clock.stdout.readline())
-            live = LiveTime()
-            with asyncio.Runner(loop_factory=lambda: new_event_loop(live)) as runner:
-                return runner.run(measure(live, f"127.0.0.1:{port}", matches, seconds))
+            yield int(clock.stdout.readline()), clock.pid
         finally:
             clock.kill()
 
 
-def _at(values: list[int], share: float) -> str:
-    if not values:
-        return "-"
-    return f"{sorted(values)[min(len(values) - 1, int(len(values) * share))] / MILLISECOND:.1f}"
+def run_live(work: Callable[[LiveTime], Coroutine[Any, Any, T]]) -> T:
+    """On a loop like that of the game process."""
+    live = LiveTime()
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(live)) as runner:
+        return runner.run(work(live))
+
+
+def late(loop_name: str, matches: int, seconds: float) -> tuple[Cell, ...]:
+    """A row about timeouts and verdicts with so many decisions open."""
+    with clock_process(loop_name) as (port, _):
+        tally = run_live(lambda live: measure(live, f"127.0.0.1:{port}", matches, seconds))
+    late_ns, verdicts = tally.late_ns, tally.verdict_ns
+    return (
+        f"{matches:,}, {loop_name}",
+        len(late_ns),
+        *(_at(late_ns, share) for share in (0.5, 0.99, 1)),
+        sum(1 for ns in late_ns if ns < 0),
+        len(verdicts),
+        *(_at(verdicts, share) for share in (0.5, 0.99)),
+        tally.faults,
+    )
+
+
+def closed(matches: int, seconds: float) -> tuple[int, float, float, float]:
+    """A row about the cost of a command; clock and link on one core."""
+    with pinned((min(os.sched_getaffinity(0)),)), clock_process("uvloop") as (port, pid):
+        address = f"127.0.0.1:{port}"
+        return run_live(lambda live: closed_loop(live, address, SECRET, pid, matches, seconds))
+
+
+def _at(values: list[int], share: float) -> float | None:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))] / MILLISECOND if values else None
 
 
 def main() -> None:
-    """Measure both loops and print a table."""
+    """Measures and reports."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--matches", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--matches", type=int, nargs="*", default=[10_000, 50_000], help="open decisions")
+    parser.add_argument(
+        "--seconds", type=float, default=8.0, help="over which the deadlines are spread, for 10,000"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="of closed loops; the best counts")
     parser.add_argument("--serve", choices=LOOPS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -192,37 +227,59 @@ def main() -> None:
             runner.run(serve())
         return
     logs.configure("error")
-    table = Table(title=f"{options.matches} decisions, deadlines over {options.seconds:g} s; milliseconds")
-    for column in (
-        "clock on",
-        "timeouts",
-        "late p50",
-        "p99",
-        "max",
-        "early",
-        "verdicts",
-        "p50",
-        "p99",
-        "faults",
-    ):
-        table.add_column(column, justify="right")
-    for loop_name in LOOPS:
-        tally = run_once(loop_name, options.matches, options.seconds)
-        late, verdicts = tally.late_ns, tally.verdict_ns
-        early = sum(1 for ns in late if ns < 0)
-        table.add_row(
-            loop_name,
-            str(len(late)),
-            _at(late, 0.5),
-            _at(late, 0.99),
-            _at(late, 1),
-            str(early),
-            str(len(verdicts)),
-            _at(verdicts, 0.5),
-            _at(verdicts, 0.99),
-            str(tally.faults),
+    report = Report("clock")
+    rows = []
+    for matches in CLOSED:
+        report.progress(f"closed loops of {matches} matches …")
+        rounds = [closed(matches, CLOSED_SECONDS) for _ in range(options.rounds)]
+        rows.append(
+            (
+                matches,
+                *(
+                    best(column)
+                    for best, column in zip((max, min, min), list(zip(*rounds, strict=True))[1:], strict=True)
+                ),
+            )
         )
-    Console().print(table)
+    report.table(
+        "Closed loops, clock and link on one core; microseconds of processor time a command",
+        ("matches", "verdicts/s", "clock", "link and table"),
+        rows,
+    )
+    report.ratio(
+        "processor time of a verdict over the fixed piece of Python",
+        rows[-1][2] / report.spin_us,
+        better="lower",
+    )
+    report.table(
+        "The clock alone, from bytes to bytes: what grows with its matches",
+        ("matches", "KiB a match", "us a move", "ms a gap", "ms a new session"),
+        [grown(matches, os.getpid()) for matches in GROWN],
+    )
+    lines = []
+    for matches in options.matches:
+        seconds = options.seconds * max(1, matches / 10_000)
+        for loop_name in LOOPS if matches == options.matches[0] else ("uvloop",):
+            report.progress(f"{matches} decisions, deadlines over {seconds:g} s, {loop_name} …")
+            lines.append(late(loop_name, matches, seconds))
+    if lines:
+        report.table(
+            "Milliseconds from a deadline until its engine hears of it, and from a command until its verdict",
+            (
+                "open, clock on",
+                "timeouts",
+                "p50",
+                "p99",
+                "max",
+                "early",
+                "verdicts",
+                "p50 ",
+                "p99 ",
+                "faults",
+            ),
+            lines,
+        )
+    report.finish()
 
 
 if __name__ == "__main__":
