@@ -88,7 +88,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""
         heard = self._livetime.heard()  # before the first await: this is what the clock judges
-        course = self._course(request, caller(), heard)
+        course = self._course(request, request.match_id, caller(), heard)
         with course.told():
             source = await self._find(request.match_id)
             answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -103,10 +103,10 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
                 raise answer
         return pb.SubmitResponse(applied=applied_to_pb(answer))
 
-    def _course(self, request: pb.SubmitRequest, identity: Identity, heard: Stamp) -> Course:
+    def _course(self, request: pb.SubmitRequest, match_id: str, identity: Identity, heard: Stamp) -> Course:
         return self._courses.begin(
             heard,
-            match_id=request.match_id,
+            match_id=match_id,
             player_id=identity.player_id,
             request_id=request.request_id,
             decision_id=request.decision_id,
@@ -197,10 +197,11 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         identity: Identity,
     ) -> None:
         """Reads, stamps, puts in line, and nothing else: an await between reads would date the next command late."""
+        match_id = _story(source).row.match_id
         async for request in requests:
             heard = self._livetime.heard()
             submit = request.submit
-            course = self._course(submit, identity, heard)
+            course = self._course(submit, submit.match_id or match_id, identity, heard)
             with course.told():
                 if conversation.full:
                     raise SlowReaderError("the answers of this stream are not read", 1.0)
@@ -209,7 +210,7 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
                 try:
                     if request.WhichOneof("message") != "submit":
                         raise malformed("message: join comes once; after it only submit")
-                    if submit.match_id and submit.match_id != _story(source).row.match_id:
+                    if submit.match_id and submit.match_id != match_id:
                         raise malformed("match_id: this stream is about another match")
                     self._ask(source, self._asked(submit, source, identity, heard, course, answered))
                 except ServiceError as error:
