@@ -28,15 +28,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
-
 from engine.clock import MILLISECOND
 from services.local.postgres import EmbeddedPostgres
 from services.storage.migrate import migrate
 from services.storage.pool import Connection
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import match_service_pb2_grpc
+from tests.bench.report import Report
 from tests.bench.stack import Tally, keep_playing
 from tests.stack import Stack, time_control
 
@@ -115,9 +113,9 @@ class Pace:
 class Bench:
     """One stack, its matches, and the levels."""
 
-    def __init__(self, made: Stack, database: Connection, console: Console) -> None:
+    def __init__(self, made: Stack, database: Connection, report: Report) -> None:
         self.made = made
-        self.console = console
+        self.report = report
         self._database = database
         self._numbers = itertools.count()
         self.pace = Pace()
@@ -132,8 +130,8 @@ class Bench:
         left = armed - first + losing * len(levels)
         each = (time.monotonic() - began) / first
         at = time.monotonic() + left * each * MARGIN + 2
-        self.console.print(
-            f"  {first} clocks armed in {time.monotonic() - began:.1f} s; {left} more in {left * each:.0f} s"
+        self.report.progress(
+            f"{first} clocks armed in {time.monotonic() - began:.1f} s; {left} more in {left * each:.0f} s"
         )
         for level in levels:
             level.begins = at
@@ -143,10 +141,10 @@ class Bench:
             due = [level.begins + WARMUP_SECONDS + seconds * n / losing for n in range(losing)]
             self.losing |= await self._arm_until(due)
         gaps = (await self._figures())["spectacular_bid_game_gap_seconds"]
-        self.console.print(f"  gaps while setting up: {gaps:.2f} s")
+        self.report.progress(f"gaps while setting up: {gaps:.2f} s")
         spare = levels[0].begins - time.monotonic()
-        self.console.print(
-            f"  all armed after {time.monotonic() - began:.1f} s, {spare:.1f} s before they come due"
+        self.report.progress(
+            f"all armed after {time.monotonic() - began:.1f} s, {spare:.1f} s before they come due"
         )
         if spare < 0:
             raise SystemExit("the setup took longer than its beginning promised; try again")
@@ -292,7 +290,7 @@ def _mean_ms(series: str, before: dict[str, float], after: dict[str, float]) -> 
     return seconds / count * 1000 if count else 0.0
 
 
-async def measure(options: argparse.Namespace, console: Console) -> list[Level]:
+async def measure(options: argparse.Namespace, report: Report) -> list[Level]:
     """All levels, one after the other."""
     levels = [Level(name) for name in options.levels]
     with (
@@ -303,12 +301,12 @@ async def measure(options: argparse.Namespace, console: Console) -> list[Level]:
         async with AsyncExitStack() as exits:
             made = Stack(Path(folder), server.url, exits)
             await made.start("clock", "matchmaking", "game")
-            bench = Bench(made, await made.database(), console)
+            bench = Bench(made, await made.database(), report)
             await bench.set_up(options.armed, options.losing, options.seconds, levels)
             async with bench.bots():
                 for level in levels:
                     await bench.run(level, options.seconds)
-                    console.print(f"  {level.name}: over")
+                    report.progress(f"{level.name}: over")
                 await bench.pace.become(0.0)
                 await bench.collect(levels)
             if found := await bench.early():
@@ -316,63 +314,56 @@ async def measure(options: argparse.Namespace, console: Console) -> list[Level]:
     return levels
 
 
-def lateness_of(levels: list[Level], armed: int) -> Table:
-    """How late the losses were."""
-    table = _table(
+def _at(late_ns: list[int], share: float) -> float | None:
+    return late_ns[min(len(late_ns) - 1, int(len(late_ns) * share))] / MILLISECOND if late_ns else None
+
+
+def tell(report: Report, levels: list[Level], armed: int) -> None:
+    """How late the losses were, and what made them so."""
+    late = [sorted(level.late_ns) for level in levels]
+    report.table(
         f"Losses on time, {armed:,} more clocks armed: milliseconds from deadline to commit",
         ("bots", "commands/s", "losses", "p50", "p99", "max", "early"),
+        [
+            (
+                level.name,
+                level.commands,
+                len(level.late_ns),
+                *(_at(ns, share) for share in (0.5, 0.99, 1)),
+                sum(1 for each in ns if each < 0),
+            )
+            for level, ns in zip(levels, late, strict=True)
+        ],
     )
-    for level in levels:
-        late = sorted(level.late_ns) or [0]
-        at = [late[min(len(late) - 1, int(len(late) * share))] / MILLISECOND for share in (0.5, 0.99, 1)]
-        table.add_row(
-            level.name,
-            f"{level.commands:,}",
-            f"{len(level.late_ns):,}",
-            *(f"{ms:.1f}" for ms in at),
-            str(sum(1 for ns in late if ns < 0)),
-        )
-    return table
-
-
-def causes_of(levels: list[Level]) -> Table:
-    """What made them so."""
-    table = _table(
+    report.table(
         "Meanwhile: means in milliseconds; gaps are seconds in which the game process stood still",
         ("bots", "answer p50", "game CPU", "gaps", *PARTS),
+        [
+            (
+                level.name,
+                level.took_ms if level.commands else None,
+                f"{level.cpu:.0%}",
+                level.gaps,
+                *level.parts.values(),
+            )
+            for level in levels
+        ],
     )
-    for level in levels:
-        table.add_row(
-            level.name,
-            f"{level.took_ms:.1f}" if level.commands else "",
-            f"{level.cpu:.0%}",
-            f"{level.gaps:.2f}",
-            *(f"{mean:.1f}" for mean in level.parts.values()),
-        )
-    return table
-
-
-def _table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and reports."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--armed", type=int, default=ARMED)
     parser.add_argument("--losing", type=int, default=LOSING)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--levels", nargs="+", default=list(LEVELS))
     options = parser.parse_args()
-    console = Console()
-    console.print(
-        f"services, PostgreSQL and load share {os.cpu_count()} cores; load before: {os.getloadavg()[0]:.1f}"
-    )
-    levels = asyncio.run(measure(options, console))
-    console.print(lateness_of(levels, options.armed), causes_of(levels))
+    report = Report("lateness")
+    report.note(f"services, PostgreSQL and load share {os.cpu_count()} cores")
+    levels = asyncio.run(measure(options, report))
+    tell(report, levels, options.armed)
+    report.finish()
 
 
 if __name__ == "__main__":
