@@ -144,6 +144,11 @@ async def backend(
             "streams": streams,
             "players": [(player, made.token(player)) for player in players],
         }
-        load = await exits.enter_async_context(generator("tests.bench.load", spec, LOAD_CORES))
-        # The data of the server is in a folder beside that of the stack.
-        yield Backend(made, postmaster_of(folder.parent), load, matches)
+        try:
+            async with generator("tests.bench.load", spec, LOAD_CORES) as load:
+                # The data of the server is in a folder beside that of the stack.
+                yield Backend(made, postmaster_of(folder.parent), load, matches)
+        finally:
+            # In the middle of everything: an orderly end would wait for matches that nobody plays any more.
+            for process in made.processes.values():
+                process.kill()

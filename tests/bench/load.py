@@ -30,6 +30,8 @@ PRESSES: Final = ("start", "continue_round")
 CREATING_MAX: Final = 4
 """Matches that are being made at once: few, since a process without an idle instant credits all matches it has, and too
 much credit makes them void."""
+BACK_SECONDS: Final = 0.5
+"""After which a player comes back whose stream ended before the match."""
 STRAGGLING_SECONDS: Final = 5.0
 """How long moves that were due in time may take to be counted as what they took; then as what they have taken."""
 LIMIT_MS: Final = 3_600_000
@@ -137,8 +139,12 @@ class Player:
 
     def _ended(self) -> None:
         self.match.load.alive(self.connection)
-        if self.call is None or not self.over:
-            raise RuntimeError(f"a stream ended before its match: {self.call and self.call.status}")
+        if not self.over:
+            # As a client does: it comes back.
+            load = self.match.load
+            load.broken.append(self.call.status if self.call is not None else "")
+            asyncio.get_running_loop().call_later(BACK_SECONDS, self.join, self.match.match_id)
+            return
         self.call = None
         if self.other.call is None:
             self.match.over()
@@ -173,6 +179,7 @@ class Match:
     seats: tuple[Player, Player] = field(init=False)
     mover: Player | None = None
     """Who moved last."""
+    match_id: str = ""
     creating: bool = False
 
     def create(self) -> None:
@@ -192,9 +199,9 @@ class Match:
 
     def _created(self, message: bytes) -> None:
         self.creating = False
-        match_id = pb.CreateMatchResponse.FromString(message).match_id
+        self.match_id = pb.CreateMatchResponse.FromString(message).match_id
         for player in self.seats:
-            player.join(match_id)
+            player.join(self.match_id)
         self.load.created += 1
         self.load.create_next()
 
@@ -235,6 +242,8 @@ class Matches:
         """Why matches ended."""
         self.requests = 0
         self.refused: list[str] = []
+        self.broken: list[str] = []
+        """Streams that ended before their match: what the service said."""
         self.said, self.to_mover, self.to_other = Mean(), Mean(), Mean()
 
     # Matches.
@@ -343,6 +352,7 @@ class Matches:
         self._late.clear()
         self.causes.clear()
         self.refused.clear()
+        self.broken.clear()
         self.said, self.to_mover, self.to_other = Mean(), Mean(), Mean()
         self._counting = True
         self._counter.begin()
@@ -371,6 +381,7 @@ class Matches:
             "created": self.created,
             "causes": self.causes,
             "refused": len(self.refused),
+            "broken": self.broken[:9],
             "refusal": self.refused[0] if self.refused else "",
             "waited": self._waited / max(len(self._late), 1),
             "lag_p99": sorted(self._late)[len(self._late) * 99 // 100] * 1000 if self._late else 0.0,

@@ -64,10 +64,10 @@ async def measure_floor(report: Report, path: Phase, options: argparse.Namespace
     return found
 
 
-async def measure_all(report: Report, options: argparse.Namespace) -> tuple[list[Phase], list[floor.Found]]:
-    """Every number of matches, each on a fresh stack, then its floor; one server of PostgreSQL."""
-    phases: list[Phase] = []
-    floors: list[floor.Found] = []
+async def measure_all(
+    report: Report, options: argparse.Namespace, phases: list[Phase], floors: list[floor.Found]
+) -> None:
+    """Every number of matches, each on a fresh stack, then its floor; one server of PostgreSQL. Fills both lists."""
     with tempfile.TemporaryDirectory(prefix="spectacular-bid-bench-") as place, ExitStack() as stack:
         with pinned(floor.SERVICE_CORES):
             server = stack.enter_context(EmbeddedPostgres(Path(place) / "postgres", durable=True))
@@ -79,7 +79,6 @@ async def measure_all(report: Report, options: argparse.Namespace) -> tuple[list
             phases += paces
             if matches in floor.MATCHES:
                 floors += await measure_floor(report, paces[0], options)
-    return phases, floors
 
 
 def tell(report: Report, phases: list[Phase], streams: int) -> None:
@@ -146,6 +145,8 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
         causes = {cause: count for cause, count in phase.found["causes"].items() if cause != "CAUSE_BALANCE"}
         if causes:
             report.note(f"{phase.matches} matches: some ended otherwise than by a balance: {causes}")
+        if phase.found["broken"]:
+            report.note(f"{phase.matches} matches: streams ended before their match: {phase.found['broken']}")
         if phase.found["refused"]:
             report.note(f"{phase.matches} matches: refused, for example: {phase.found['refusal']}")
 
@@ -228,11 +229,17 @@ def main() -> None:
     options = parser.parse_args()
     os.sched_setaffinity(0, floor.LOAD_CORES)
     report = Report("path")
-    phases, floors = asyncio.run(measure_all(report, options))
-    tell(report, phases, options.streams)
-    if floors:
-        compare(report, phases, floors, options.streams)
-    report.finish()
+    phases: list[Phase] = []
+    floors: list[floor.Found] = []
+    try:
+        asyncio.run(measure_all(report, options, phases, floors))
+    finally:
+        # What was measured before something failed is not lost.
+        if phases:
+            tell(report, phases, options.streams)
+        if floors:
+            compare(report, phases, floors, options.streams)
+        report.finish()
 
 
 if __name__ == "__main__":
