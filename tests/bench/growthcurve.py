@@ -123,8 +123,8 @@ async def grow_matches(bench: Bench, sizes: Sequence[int], report: Report) -> No
         )
     columns = (
         *("matches", "command: game, µs", "clock, µs", "PostgreSQL, µs", "publish, µs"),
-        *("match made: game, µs", "PostgreSQL, µs", "GetMatch, µs", "metrics page, ms"),
-        *("quiet: game, µs/s", "clock, µs/s", "PostgreSQL, µs/s"),
+        *("match made: game, µs", "made: PostgreSQL, µs", "GetMatch, µs", "metrics page, ms"),
+        *("quiet: game, µs/s", "quiet: clock, µs/s", "quiet: PostgreSQL, µs/s"),
     )
     report.table("With the matches of a process", columns, rows)
     if void := await bench.crowd.void():
