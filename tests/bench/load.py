@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from spectacularbid.match.v1 import match_service_pb2 as pb
@@ -180,35 +181,41 @@ class Match:
     mover: Player | None = None
     """Who moved last."""
     match_id: str = ""
-    creating: bool = False
+    asking: Call | None = None
+    """The call that is to make the next one."""
 
     def create(self) -> None:
         """Asks for a new match."""
-        self.creating = True
-        north, south = self.seats
         self.load.requests += 1
+        self._ask(f"{self.load.requests:032x}")
+
+    def _ask(self, request_id: str) -> None:
+        north, south = self.seats
         wanted = pb.CreateMatchRequest(
-            request_id=f"{self.load.requests:032x}",
+            request_id=request_id,
             player_id=south.player_id,
             time_control=pb.TimeControl(bank_ms=LIMIT_MS, delay_ms=DELAY_MS),
             start_limit_ms=LIMIT_MS,
             continue_limit_ms=LIMIT_MS,
         )
-        call = north.connection.call(CREATE, north.metadata, self._created, self._answered)
-        call.send(wanted.SerializeToString(), last=True)
+        again = partial(self._answered, request_id)
+        self.asking = north.connection.call(CREATE, north.metadata, self._created, again)
+        self.asking.send(wanted.SerializeToString(), last=True)
 
     def _created(self, message: bytes) -> None:
-        self.creating = False
+        self.asking = None
         self.match_id = pb.CreateMatchResponse.FromString(message).match_id
         for player in self.seats:
             player.join(self.match_id)
         self.load.created += 1
         self.load.create_next()
 
-    def _answered(self) -> None:
+    def _answered(self, request_id: str) -> None:
         self.load.alive(self.seats[0].connection)
-        if self.creating:
-            raise RuntimeError("a match could not be made")
+        if self.asking is not None:
+            # The same again: at most one match comes of it.
+            self.load.broken.append(self.asking.status)
+            asyncio.get_running_loop().call_later(BACK_SECONDS, self._ask, request_id)
 
     def over(self) -> None:
         """Both streams have ended."""
@@ -243,7 +250,7 @@ class Matches:
         self.requests = 0
         self.refused: list[str] = []
         self.broken: list[str] = []
-        """Streams that ended before their match: what the service said."""
+        """Streams that ended before their match, and matches not made at once: what the service said."""
         self.said, self.to_mover, self.to_other = Mean(), Mean(), Mean()
 
     # Matches.

@@ -146,7 +146,9 @@ def tell(report: Report, phases: list[Phase], streams: int) -> None:
         if causes:
             report.note(f"{phase.matches} matches: some ended otherwise than by a balance: {causes}")
         if phase.found["broken"]:
-            report.note(f"{phase.matches} matches: streams ended before their match: {phase.found['broken']}")
+            report.note(
+                f"{phase.matches} matches: streams ended early, or no match was made: {phase.found['broken']}"
+            )
         if phase.found["refused"]:
             report.note(f"{phase.matches} matches: refused, for example: {phase.found['refusal']}")
 
