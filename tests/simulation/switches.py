@@ -232,7 +232,9 @@ class SlowRoom(Room):
 
     async def _handle(self, message: Message) -> None:
         if isinstance(message, Asked):
-            await asyncio.sleep(0.02)
+            until = asyncio.get_running_loop().time() + 0.02
+            while await self._steps.change(until):
+                pass
         await super()._handle(message)
 
 

@@ -232,5 +232,6 @@ def test_no_other_module_reads_logs_of_matches_that_are_over() -> None:
         "journal.py",
         "matchlog.py",
         "mending.py",
+        "openings.py",
         "seeks.py",
     }
