@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Final
@@ -240,9 +240,8 @@ class Rooms:
 
     async def take_up_own(self, gap_ns: int) -> int:
         """Goes on with what an earlier incarnation owned, `gap_ns` after its last proof of life. How many matches."""
-        async with self._pool.acquire() as connection, connection.transaction():
-            taken = await ownership.take_up_own(connection, self._shell.incarnation.engine_id, gap_ns)
-            await self._record(connection, taken)
+        engine_id = self._shell.incarnation.engine_id
+        taken = await self._take(lambda connection: ownership.take_up_own(connection, engine_id, gap_ns))
         self._fences_known = True
         await self._resume(taken)
         return len(taken)
@@ -254,12 +253,10 @@ class Rooms:
         plays comes all the same.
         """
         limit = min(ownership.TAKE_UP_LIMIT, room or ownership.TAKE_UP_LIMIT)
-        asked = asyncio.get_running_loop().time()
-        async with self._pool.acquire() as connection, connection.transaction():
-            taken = await ownership.take_up_orphans(
-                connection, self._shell.incarnation.engine_id, limit, room=room != 0
-            )
-            await self._record(connection, taken, asked)
+        engine_id, asked = self._shell.incarnation.engine_id, asyncio.get_running_loop().time()
+        taken = await self._take(
+            lambda connection: ownership.take_up_orphans(connection, engine_id, limit, room=room != 0), asked
+        )
         await self._resume(taken)
         return len(taken)
 
@@ -284,7 +281,25 @@ class Rooms:
                 self._left_over.discard(match_id)
                 # A player may have asked for it meanwhile, just before it was lost.
                 self._resumed.pop((match_id, fence), None)
-        await self._open_all([(match_id, fences[match_id]) for match_id in sorted(self._left_over)])
+        # Others may have come meanwhile, which were not looked for.
+        await self._open_all(
+            [(match_id, fences[match_id]) for match_id in sorted(self._left_over & fences.keys())]
+        )
+
+    async def _take(
+        self, take: Callable[[Connection], Awaitable[list[TakenUp]]], asked: float | None = None
+    ) -> list[TakenUp]:
+        """Makes matches this engine's, and stores why, in one transaction."""
+        taken: list[TakenUp] = []
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                taken = await take(connection)
+                await self._record(connection, taken, asked)
+        finally:
+            # No sooner: until the transaction is over, whoever looks finds the owner of before. However it ended: of a
+            # commit that was not acknowledged nobody knows whether it is stored.
+            self._left_over.update(match.match_id for match in taken)
+        return taken
 
     async def _record(self, connection: Connection, taken: list[TakenUp], asked: float | None = None) -> None:
         """One incident for each owner that is gone, stored with the new ownership."""
@@ -306,7 +321,6 @@ class Rooms:
             gap_ns = min(match.gap_ns, turn.age_ns)
             left_at = None if asked is None or not match.planned else asked - match.gap_ns / SECOND
             self._resumed[match.match_id, match.fence] = Resumed(gap_ns, incident, turn.outages, left_at)
-            self._left_over.add(match.match_id)
         # All at once: one match after another is what makes taking up hundreds slow.
         await put_touched(connection, touches)
 
@@ -377,10 +391,8 @@ class Rooms:
     async def take_back(self, offered: Sequence[Room]) -> None:
         """Goes on with what was offered to others, where none of them has taken it up."""
         owned = [(room.story.row.match_id, room.fence) for room in offered]
-        asked = asyncio.get_running_loop().time()
-        async with self._pool.acquire() as connection, connection.transaction():
-            taken = await ownership.take_back(connection, self._shell.incarnation.engine_id, owned)
-            await self._record(connection, taken, asked)
+        engine_id, asked = self._shell.incarnation.engine_id, asyncio.get_running_loop().time()
+        taken = await self._take(lambda connection: ownership.take_back(connection, engine_id, owned), asked)
         await self._resume(taken)
 
     async def hand_over(self, seconds: float) -> None:

@@ -23,6 +23,7 @@ from services.game.room import Room
 from services.game.rooms import OPENED_AT_ONCE, Rooms
 from services.game.shell import Shell
 from services.storage import ownership
+from services.storage.incidents import put_touched
 from services.storage.journal import Journal
 from services.storage.ownership import TakenUp
 from services.storage.pool import Pool
@@ -364,6 +365,65 @@ async def test_a_match_that_is_opened_and_lost_while_it_is_looked_for_stops_noth
             assert await rooms.open(match_id, 2) is not None
             await connection.execute("update match_owner set engine_id = 'other', fence = 3")
         await looking
+        await rooms.suspend()
+
+
+async def test_why_a_match_goes_on_is_not_forgotten_while_that_is_being_stored(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 123 of the simulation: whoever looked for what is left over found the owner of before, and credits of the
+    outage rested on no incident."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        kept, moved = await orphans(pool, 2)
+        rooms = Rooms(pool, shell(pool, "new"), tasks, 0)
+
+        async def look_first(*arguments: Any) -> None:
+            await put_touched(*arguments)
+            await rooms.open_left_over()
+
+        monkeypatch.setattr("services.game.rooms.put_touched", look_first)
+        assert await rooms.take_up_orphans() == 2
+        for match_id in (kept, moved):
+            room = await rooms.find(match_id)
+            assert isinstance(room, Room)
+            assert room._resumed is not None
+        await rooms.suspend()
+
+
+async def test_what_is_taken_up_while_others_are_looked_for_is_left_to_the_next_look(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One match is left over; another comes while the database is asked who owns the first."""
+
+    class Unheard(Rooms):
+        """Nothing is opened at once."""
+
+        async def _resume(self, taken: list[TakenUp]) -> None:
+            pass
+
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await orphans(pool, 2)
+        rooms = Unheard(pool, shell(pool, "new"), tasks, 0)
+        monkeypatch.setattr(ownership, "TAKE_UP_LIMIT", 1)
+        assert await rooms.take_up_orphans() == 1
+        owners_of = ownership.owners_of
+
+        async def taken_up_meanwhile(*arguments: Any) -> Any:
+            assert await rooms.take_up_orphans() == 1
+            return await owners_of(*arguments)
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(ownership, "owners_of", taken_up_meanwhile)
+            await rooms.open_left_over()
+        assert len(rooms) == 1
+        await rooms.open_left_over()
+        assert len(rooms) == 2
         await rooms.suspend()
 
 
