@@ -196,6 +196,9 @@ class Handover:
                 self._spurned = 0
                 self._rooms.leave_to(room, "" if owner is None else owner.address or "")
                 del self._moving[room]
+            elif owner.fence != room.fence:
+                # Taken back, but not open yet, since the database failed: rooms see to it.
+                del self._moving[room]
             elif now - since >= TAKEN_UP_SECONDS:
                 overdue.append(room)
         if overdue:
@@ -207,6 +210,6 @@ class Handover:
         get_logger().warning("handover_taken_back", matches=len(overdue), pause_seconds=seconds)
         self._paused_until, self._room_known_at = now + seconds, 0.0
         self._spurned += 1
+        # Somebody may have taken one up just now. Whose each is shows when it is looked for again: until then its old
+        # room has streams, which must hear where the match goes on.
         await self._rooms.take_back(overdue)
-        for room in overdue:
-            self._moving.pop(room, None)

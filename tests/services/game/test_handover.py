@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -139,6 +139,28 @@ async def test_what_nobody_takes_up_goes_on_where_it_was(
         assert made.old.live() == [room]
         assert not room.departure.begun
         assert await made.owned("old") == 1
+
+
+async def test_streams_hear_of_who_took_up_a_match_just_before_it_was_to_be_taken_back(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 113 of the simulation: who asked in a stream of before was told to try again, for ever."""
+    monkeypatch.setattr(handover, "TAKEN_UP_SECONDS", 0.0)
+    async with two(database_url, 1) as made:
+        await made.says("ready")
+        mover = Handover(made.pool, made.old, "old", lambda: True)
+        (room,) = made.old.live()
+        take_back = made.old.take_back
+
+        async def taken_up_first(overdue: Sequence[Room]) -> None:
+            assert await made.new.take_up_orphans() == 1
+            await take_back(overdue)
+
+        monkeypatch.setattr(made.old, "take_back", taken_up_first)
+        await stepped(mover, made)
+        await mover.step()
+        assert (room.closed, room.departure.successor) == (True, "new:1")
+        assert made.old.live() == []
 
 
 @pytest.mark.parametrize(
