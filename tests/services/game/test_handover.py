@@ -279,8 +279,9 @@ async def test_a_process_that_ends_moves_its_matches_one_after_another(
 
         async def take_up() -> None:
             nonlocal most
-            while not await made.new.take_up_orphans(0) or len(made.new.live()) < 20:
-                most = max(most, await made.pool.fetchval("select count(handed_over_at) from match_owner"))
+            while len(made.new.live()) < 20:
+                offered = await made.pool.fetchval("select count(handed_over_at) from match_owner")
+                most = max(most, offered, await made.new.take_up_orphans(0))
 
         await made.says("leaving", "old")
         await mover.hurry(3600)
