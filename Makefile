@@ -5,7 +5,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST_ARGS ?= -n 3 --dist loadfile
 SOURCES := engine matchmaker services client tests k8s protos/build_hook.py .ci/setup.py .ci/tools.py .ci/supply.py
 COMPILE := pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -21,24 +20,6 @@ import pytest
 
 from services.local.postgres import EmbeddedPostgres, PostgresError, find_binaries
 from services.storage.migrate import migrate
-
-FIRST: Final = (
-    *(
-        "test_takeover.py",
-        "test_local_stack.py",
-        "test_real_services.py",
-        "test_races.py",
-        "test_restarts.py",
-    ),
-    *("test_faults.py", "test_typescript.py", "test_records.py", "test_succession.py", "test_time.py"),
-    *("test_backup.py", "test_story.py", "test_resume.py", "test_crashes.py", "test_clients_page.py"),
-)
-"""Files that take longest. A worker plays a file alone: begun last, one of them is waited for by all others."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files first; in any one of them the order stays."""
-    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
 @pytest.fixture(scope="session")
