@@ -91,7 +91,9 @@ async def test_each_command_has_one_line_and_is_counted_once(shared: Stack) -> N
     assert first["commit_ms"] > 0
     assert first["player_id"] == table.players.north.player_id
     assert (first["request_id"], first["decision_no"]) == (opening.request_id, 2)
-    assert first["elapsed_ns"] >= 0  # 0 when the process was never idle between the start and the arrival
+    database = await shared.database()
+    stored = "select elapsed_ns from match_log where match_id = $1 and revision = $2"
+    assert first["elapsed_ns"] == await database.fetchval(stored, table.match_id, first["revision"])
     assert first["charged_ns"] == 0
     assert first["revision"] == found[1]["revision"] + 1
     assert first["client_trace_id"] == trace_id

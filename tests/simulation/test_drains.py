@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.drains import DrainedSimulation
 
-SEEDS = (2, 5, 16, 21, 27, 76, 113, 123)
+SEEDS = (2, 5, 7, 16, 21, 24, 27, 35, 39, 76, 113, 123)
 """Worlds in which drained processes hand matches over: between turns, in the middle of one, and in vain."""
 
 
