@@ -30,6 +30,8 @@ class _Output:
         self._stream = stream
         # Appended to and emptied by single operations, since other threads have something to say, too.
         self._waiting: deque[str] = deque()
+        self._due = False
+        """Whether the loop will write what waits. The loop's thread alone asks: another may be writing just now."""
 
     def write(self, text: str) -> None:
         """Whole lines, to be written with the next `flush`."""
@@ -53,9 +55,14 @@ class _Output:
 
     def soon(self, text: str) -> None:
         """Whole lines, written when the loop has done what it is at, together with all others of that time."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self.flush)
         self.write(text)
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._write_due)
+
+    def _write_due(self) -> None:
+        self._due = False
+        self.flush()
 
 
 class _Frequent:
