@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from engine.command import Decline, Draw
 from engine.event import MatchEnded, TileDrawn
 from engine.seats import NORTH, SEATS, SOUTH
 from engine.tiles import DOUBLE_SIX
-from services.common.limits import DEAR_COST, PLAYER_SECONDS
+from services.common.limits import DEAR_COST, PLAYER_CALLS_PER_SECOND, PLAYER_SECONDS
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 from tests.engine.tables import deal, play
@@ -31,7 +33,7 @@ from tests.integration.timing import (
 )
 from tests.processes import running
 from tests.seats import Table, eventually, new_id, scripted
-from tests.stack import CALLS_PER_SECOND, Stack, time_control
+from tests.stack import Stack, stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -179,19 +181,30 @@ async def test_a_client_that_leaves_at_every_decision_gets_no_credit(shared: Sta
     await reproduced(table)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def limited(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stack]:
+    """A stack on which a player has the allowance that is shipped; elsewhere tests have ten times as much."""
+    game = {"PLAYER_CALLS_PER_SECOND": f"{PLAYER_CALLS_PER_SECOND}"}
+    folder = tmp_path_factory.mktemp("limited-stack")
+    async with stack(folder, await asyncio.to_thread(new_database), {"game": game}) as made:
+        yield made
+
+
 @pytest.mark.parametrize(("what", "cost"), [("commands", 1.0), ("records", DEAR_COST)])
 async def test_a_flood_buys_no_time_and_takes_none_from_others(
-    shared: Stack, tmp_path: Path, what: str, cost: float
+    limited: Stack, tmp_path: Path, what: str, cost: float
 ) -> None:
     """Scenario 45: one client sends illegal commands, or asks for a record that there is not yet, from three processes as
     fast as they can, until its deadline and after it. Only its allowance is looked at: the streams end, the calls are
     refused. It loses on time, and nothing is void; a match beside it is played in time; whatever was credited to either is
     a stall that was kept."""
-    flooded = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(500, 4500))
-    beside = await Table.create(shared, deals=scripted(FORCED), time_control=time_control(60_000, 20_000))
+    flooded = await Table.create(limited, deals=scripted(FORCED), time_control=time_control(500, 4500))
+    beside = await Table.create(limited, deals=scripted(FORCED), time_control=time_control(60_000, 20_000))
     decision = (await flooded.view(NORTH)).prompt.decision_id
     token = flooded.players[NORTH].token
-    arguments = (what, shared.address("game"), token, flooded.match_id, str(decision))
+    arguments = (what, limited.address("game"), token, flooded.match_id, str(decision))
     # The three begin one after the other.
     began = time.monotonic()
     async with AsyncExitStack() as exits:
@@ -209,15 +222,15 @@ async def test_a_flood_buys_no_time_and_takes_none_from_others(
     sent, answered = (sum(each[figure] for each in figures) for figure in ("sent", "answered"))
     seconds = time.monotonic() - began
     print(f"{sent} {what} asked for and {answered} answered in {seconds:.1f} s")
-    assert answered * cost <= (PLAYER_SECONDS + seconds) * CALLS_PER_SECOND
+    assert answered * cost <= (PLAYER_SECONDS + seconds) * PLAYER_CALLS_PER_SECOND
     assert sent > answered
-    outcome = await shared.outcome(flooded.match_id)
+    outcome = await limited.outcome(flooded.match_id)
     assert outcome is not None
     assert (outcome["winner"], outcome["cause"]) == ("south", "time")
-    evidence = (await shared.evidence(flooded.match_id))["detail"]
+    evidence = (await limited.evidence(flooded.match_id))["detail"]
     assert evidence["deadline_ns"] - evidence["start_ns"] == 5_000_000_000
-    assert tuple((await shared.state(beside.match_id)).banks) == (60_000_000_000, 60_000_000_000)
-    kinds = await shared.pool.fetch(
+    assert tuple((await limited.state(beside.match_id)).banks) == (60_000_000_000, 60_000_000_000)
+    kinds = await limited.pool.fetch(
         "select i.kind from incident_match m join incident i on i.incident_id = m.incident_id where m.match_id = any($1)",
         [flooded.match_id, beside.match_id],
     )
