@@ -12,21 +12,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Final
 
-from services.local.postgres import EmbeddedPostgres
-from services.storage.migrate import migrate
 from spectacularbid.match.v1 import match_service_pb2 as pb
-from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, crowd, metrics
-from tests.bench.memory import SETTINGS, SETTLE_SECONDS, Scales, kibibytes
+from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, metrics
 from tests.bench.report import Cell, Report
+from tests.bench.scales import SETTLE_SECONDS, Scales, kibibytes, weighed_crowd
 from tests.bench.usage import usage_of
-from tests.stack import Stack, stack
 
 MATCHES: Final = (100, 1_000, 10_000)
 LENGTHS: Final = (25, 50, 100, 200, 300)
@@ -43,8 +37,8 @@ _PUBLISH: Final = 'spectacular_bid_command_stage_seconds_%s{stage="publish"}'
 class Bench:
     """One stack, its crowd, and what its processes use while something is done."""
 
-    def __init__(self, made: Stack, crowd: Crowd, scales: Scales) -> None:
-        self.made = made
+    def __init__(self, crowd: Crowd, scales: Scales) -> None:
+        self.made = crowd.made
         self.crowd = crowd
         self.scales = scales
         self.quiet = dict.fromkeys(scales.pids, 0.0)
@@ -206,18 +200,10 @@ def _factors(report: Report, columns: Sequence[str], rows: Sequence[tuple[Cell, 
 
 async def measure(arguments: argparse.Namespace, report: Report) -> None:
     """The whole part."""
-    with (
-        tempfile.TemporaryDirectory(prefix="spectacular-bid-growthcurve-") as folder,
-        EmbeddedPostgres(Path(folder) / "postgres", durable=True) as server,
-    ):
-        migrate(server.url)
-        (place := Path(folder) / "stack").mkdir()
-        async with AsyncExitStack() as exits:
-            made = await exits.enter_async_context(stack(place, server.url, SETTINGS))
-            gathered = await exits.enter_async_context(crowd(made))
-            bench = Bench(made, gathered, Scales(made, Path(folder)))
-            await grow_lengths(bench, arguments.lengths, report)
-            await grow_matches(bench, arguments.matches, report)
+    async with weighed_crowd() as (gathered, scales):
+        bench = Bench(gathered, scales)
+        await grow_lengths(bench, arguments.lengths, report)
+        await grow_matches(bench, arguments.matches, report)
     report.note(f"{PLAYED} matches are played, closed loop; {STREAMS_A_CONNECTION} streams a connection")
 
 

@@ -9,56 +9,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
-from services.local.postgres import EmbeddedPostgres
-from services.storage.migrate import migrate
-from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, crowd
+from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd
 from tests.bench.report import Report
-from tests.bench.usage import family, postmaster_of, usage_of
-from tests.stack import Stack, stack
+from tests.bench.scales import SETTLE_SECONDS, Scales, weighed_crowd
 
 MATCHES: Final = (500, 2_000, 10_000)
 COMMANDS: Final = 12
 QUIET_SECONDS: Final = 10.0
 """How long nobody moves while processor time is counted: two heartbeats of every stream."""
-SETTLE_SECONDS: Final = 2.0
-SERVICES: Final = ("game", "clock", "matchmaking")
-SETTINGS: Final = {"game": {"OPEN_CALLS": "100000", "LINGER_SECONDS": "1"}}
-
-
-def kibibytes(pid: int) -> int:
-    """Memory of a process and its children, what they share counted once."""
-    total = 0
-    for member in family(pid):
-        with suppress(OSError):
-            lines = Path(f"/proc/{member}/smaps_rollup").read_text("ascii").splitlines()
-            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total
-
-
-class Scales:
-    """The processes of a stack, weighed."""
-
-    def __init__(self, made: Stack, folder: Path) -> None:
-        self.pids = {name: made.processes[name].pid for name in SERVICES}
-        self.pids["postgres"] = postmaster_of(folder)
-
-    def weigh(self) -> Mapping[str, int]:
-        """KiB of each."""
-        return {name: kibibytes(pid) for name, pid in self.pids.items()}
-
-    async def idle(self, seconds: float) -> list[float]:
-        """Microseconds of processor time that each uses in a second."""
-        began, before = time.monotonic(), usage_of(self.pids)
-        await asyncio.sleep(seconds)
-        used = usage_of(self.pids).since(before)
-        return [seconds * 1e6 / (time.monotonic() - began) for seconds in used.values()]
 
 
 async def weigh_matches(
@@ -100,17 +62,8 @@ async def weigh_matches(
 async def measure(arguments: argparse.Namespace, report: Report) -> None:
     """The whole part."""
     each = 1 if arguments.own_connections else STREAMS_A_CONNECTION
-    with (
-        tempfile.TemporaryDirectory(prefix="spectacular-bid-memory-") as folder,
-        EmbeddedPostgres(Path(folder) / "postgres", durable=False) as server,
-    ):
-        migrate(server.url)
-        (place := Path(folder) / "stack").mkdir()
-        async with AsyncExitStack() as exits:
-            made = await exits.enter_async_context(stack(place, server.url, SETTINGS))
-            gathered = await exits.enter_async_context(crowd(made, streams_a_connection=each))
-            scales = Scales(made, Path(folder))
-            await weigh_matches(gathered, scales, arguments.matches, arguments.commands, report)
+    async with weighed_crowd(durable=False, streams_a_connection=each) as (gathered, scales):
+        await weigh_matches(gathered, scales, arguments.matches, arguments.commands, report)
     report.note(
         f"{arguments.commands} commands in each match; two Play streams a match, {each} streams a connection"
     )

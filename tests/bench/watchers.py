@@ -10,20 +10,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Final
 
-from services.local.postgres import EmbeddedPostgres
-from services.storage.migrate import migrate
-from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, Stream, crowd
-from tests.bench.memory import SETTINGS, SETTLE_SECONDS, Scales
+from tests.bench.crowd import STREAMS_A_CONNECTION, Crowd, Seated, Stream
 from tests.bench.report import Cell, Report
+from tests.bench.scales import SETTLE_SECONDS, Scales, weighed_crowd
 from tests.bench.usage import usage_of
-from tests.stack import stack
 
 WATCHERS: Final = 10_000
 MATCHES: Final = 100
@@ -124,31 +119,22 @@ async def measure_rate(
 async def measure(arguments: argparse.Namespace, report: Report) -> None:
     """The whole part."""
     each = arguments.watchers // arguments.matches
-    with (
-        tempfile.TemporaryDirectory(prefix="spectacular-bid-watchers-") as folder,
-        EmbeddedPostgres(Path(folder) / "postgres", durable=True) as server,
-    ):
-        migrate(server.url)
-        (place := Path(folder) / "stack").mkdir()
-        async with AsyncExitStack() as exits:
-            made = await exits.enter_async_context(stack(place, server.url, SETTINGS))
-            gathered = await exits.enter_async_context(crowd(made))
-            scales = Scales(made, Path(folder))
-            await gathered.join(await gathered.seat(arguments.matches, commands=4), follow=True)
-            report.progress("nobody watches …")
-            rows = [await measure_rate(gathered, scales, 0, [], rate) for rate in arguments.rates]
-            before = scales.weigh()["game"]
-            report.progress(f"{each} watchers come to each match …")
-            arrivals = []
-            for seated in gathered.matches:
-                watchers = await gathered.watch(seated, each)
-                exits.push_async_callback(_close, watchers)
-                arrivals.append(Arrivals(watchers))
-            await asyncio.sleep(SETTLE_SECONDS)
-            count = each * arguments.matches
-            memory = (scales.weigh()["game"] - before) / count
-            report.progress("… and all is played again")
-            rows += [await measure_rate(gathered, scales, count, arrivals, rate) for rate in arguments.rates]
+    async with weighed_crowd() as (gathered, scales), AsyncExitStack() as exits:
+        await gathered.join(await gathered.seat(arguments.matches, commands=4), follow=True)
+        report.progress("nobody watches …")
+        rows = [await measure_rate(gathered, scales, 0, [], rate) for rate in arguments.rates]
+        before = scales.weigh()["game"]
+        report.progress(f"{each} watchers come to each match …")
+        arrivals = []
+        for seated in gathered.matches:
+            watchers = await gathered.watch(seated, each)
+            exits.push_async_callback(_close, watchers)
+            arrivals.append(Arrivals(watchers))
+        await asyncio.sleep(SETTLE_SECONDS)
+        count = each * arguments.matches
+        memory = (scales.weigh()["game"] - before) / count
+        report.progress("… and all is played again")
+        rows += [await measure_rate(gathered, scales, count, arrivals, rate) for rate in arguments.rates]
     report.table(
         f"{arguments.matches} matches",
         (

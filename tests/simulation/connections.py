@@ -11,7 +11,7 @@ import asyncpg
 
 from engine.clock import SECOND
 from services.storage.pool import COMMAND_TIMEOUT_SECONDS
-from tests.simulation import declared, statements  # noqa: F401 - they make themselves known
+from tests.simulation import declared, owners, statements  # noqa: F401 - they make themselves known
 from tests.simulation.database import LOCK_LOOK_NS, LOCK_TIMEOUT_NS, Backend, Database, Row, WaitForLock
 from tests.simulation.process import Process, jitter
 

@@ -16,9 +16,8 @@ from services.storage.processorders import Standing
 from tests.simulation.database import Backend, Row, Tables, live, says
 from tests.simulation.faults import FIRST_NS, TROUBLE_NS, FaultySimulation
 from tests.simulation.game import DRAIN_SECONDS, GameProcess
+from tests.simulation.owners import lease_holds, own
 from tests.simulation.simulation import ENGINES
-from tests.simulation.statements import _lease_holds as lease_holds
-from tests.simulation.statements import _own as own
 from tests.simulation.world import EPOCH
 
 CAPACITIES: Final = (1, 3, 100)
