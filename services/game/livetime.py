@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS: Final = 0.005
 """The longest wait without an idle instant: a paused process is dated to at most this before its pause."""
+TICK_NS: Final = int(TICK_SECONDS * SECOND)
 SLACK_NS: Final = 2 * MILLISECOND
 """How much later than asked a wait may end before that counts as not running."""
 QUIET_NS: Final = 1 * MILLISECOND
@@ -38,6 +39,8 @@ through a thread, so between two that had both arrived long ago the loop waits f
 NOTABLE_NS: Final = 10 * MILLISECOND
 """Stretches without an idle instant that are worth observing."""
 GAPS_KEPT: Final = 1000
+_FOR_EVER: Final = 3600 * SECOND
+"""How long a loop without any timer waits at a stretch."""
 
 SOURCE: Final = "boottime" if hasattr(time, "CLOCK_BOOTTIME") else "monotonic"
 """The kernel clock behind `raw`. `boottime` sees a suspended host; where it is missing, suspension goes unseen."""
@@ -197,15 +200,18 @@ class LiveTime:
         elif entered >= self._drained_by:
             self.idle(entered)
 
-    def woke(self, entered: int, bound: int) -> None:
-        """The wait from `entered`, which should have ended by `bound`, is over: idle until then, starved after it."""
+    def woke(self, entered: int, bound: int) -> int:
+        """The wait from `entered`, which should have ended by `bound`, is over: idle until then, starved after it.
+        Returns now."""
         now = self.raw()
+        until = min(now, bound)
         if self._drained_by is not None:
-            if min(now, bound) - entered < QUIET_NS:
-                return
+            if until - entered < QUIET_NS:
+                return now
             self.idle(entered)
-        self.idle(min(now, bound))
+        self.idle(until)
         self._overslept = now > bound
+        return now
 
 
 class IdleSelector(selectors.BaseSelector):
@@ -216,7 +222,8 @@ class IdleSelector(selectors.BaseSelector):
         self._live = live
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """As the inner selector, but never longer than one tick; an early empty answer harms no loop."""
+        """As the inner selector, in ticks: the loop itself is not woken by them. May return early and empty when the
+        process did not run; that harms no loop."""
         if timeout is not None and timeout <= 0:
             return self._inner.select(0)  # something else is runnable
         entered = self._live.raw()
@@ -225,10 +232,18 @@ class IdleSelector(selectors.BaseSelector):
             return ready  # something had been readable: that wait would not have been idle
         # The time was read before looking, so nothing that came by then is left.
         self._live.waits(entered)
-        wait = TICK_SECONDS if timeout is None else min(timeout, TICK_SECONDS)
-        ready = self._inner.select(wait)
-        self._live.woke(entered, entered + int(wait * SECOND) + SLACK_NS)
-        return ready
+        left = _FOR_EVER if timeout is None else int(timeout * SECOND)
+        while True:
+            wait = min(left, TICK_NS)
+            ready = self._inner.select(wait / SECOND)
+            bound = entered + wait + SLACK_NS
+            now = self._live.woke(entered, bound)
+            left -= now - entered
+            # A wait that ended empty and in time was a look as well: by its end nothing had come, and the next tick
+            # begins there.
+            if ready or left <= 0 or now > bound:
+                return ready
+            entered = now
 
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
         """As the inner selector."""

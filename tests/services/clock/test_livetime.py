@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import pytest
@@ -17,11 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.clock import MILLISECOND, SECOND
-from services.game.livetime import QUIET_NS, SLACK_NS, TICK_SECONDS, LiveTime, new_event_loop
+from services.game.livetime import (
+    QUIET_NS,
+    SLACK_NS,
+    TICK_NS,
+    TICK_SECONDS,
+    IdleSelector,
+    LiveTime,
+    new_event_loop,
+)
 from tests.services.clock.burst import SERVICE
 from tests.services.clock.engines import run_live
 
-TICK_NS = int(TICK_SECONDS * SECOND)
+Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 
 
 class Kernel:
@@ -42,6 +51,26 @@ class Kernel:
         self.live.waits(entered)
         self.now += ns
         self.live.woke(entered, entered + asked_ns + SLACK_NS)
+
+
+class Waits(selectors.SelectSelector):
+    """Each wait lasts as long as asked and what is said here, and finds nothing; the last one finds something."""
+
+    def __init__(self, kernel: Kernel, *more_ns: int) -> None:
+        super().__init__()
+        self._kernel = kernel
+        self._more_ns = list(more_ns)
+        self._found = self.register(0, selectors.EVENT_READ)
+        self.marks: list[int] = []
+        """Of live time, as each began."""
+
+    def select(self, timeout: float | None = None) -> Ready:
+        assert timeout is not None
+        if timeout == 0:
+            return []
+        self.marks.append(self._kernel.live.mark())
+        self._kernel.now += int(timeout * SECOND) + self._more_ns.pop(0)
+        return [] if self._more_ns else [(self._found, selectors.EVENT_READ)]
 
 
 def test_a_stamp_is_the_last_idle_instant_not_now() -> None:
@@ -90,6 +119,34 @@ def test_a_pause_in_a_wait_counts_as_waiting_only_up_to_its_bound() -> None:
     assert kernel.live.mark() == before + TICK_NS + SLACK_NS + TICK_NS
     gaps, _ = kernel.live.gaps_since(0)
     assert [(gap.size_ns, gap.cause) for gap in gaps] == [(10 * SECOND - TICK_NS - SLACK_NS, "oversleep")]
+
+
+def test_ticks_keep_live_time_going_without_waking_the_loop() -> None:
+    kernel = Kernel()
+    began, waits = kernel.now, Waits(kernel, *[0] * 11)
+    assert IdleSelector(waits, kernel.live).select(1.0)
+    assert waits.marks == [began + tick * TICK_NS for tick in range(11)]
+    assert kernel.live.mark() == kernel.now == began + 11 * TICK_NS
+
+
+@pytest.mark.parametrize("ticks", [0.5, 1, 3.5])
+def test_a_wait_ends_when_its_time_is_up(ticks: float) -> None:
+    kernel = Kernel()
+    began = kernel.now
+    assert IdleSelector(Waits(kernel, *[0] * 11), kernel.live).select(ticks * TICK_SECONDS) == []
+    assert kernel.live.mark() == kernel.now == began + ticks * TICK_NS
+
+
+def test_a_pause_in_any_tick_is_dated_to_that_tick_and_ends_the_wait() -> None:
+    """Scenario 18: what waits to be read since then is read before anything counts as idle again."""
+    kernel = Kernel()
+    began = kernel.now
+    selector = IdleSelector(Waits(kernel, 0, 0, 10 * SECOND, 0, 0), kernel.live)
+    assert selector.select(1.0) == []
+    assert kernel.live.mark() == began + 3 * TICK_NS + SLACK_NS
+    assert selector.select(1.0)
+    (gap,), _ = kernel.live.gaps_since(0)
+    assert (gap.size_ns, gap.cause) == (10 * SECOND - SLACK_NS, "oversleep")
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["stalled", "frozen"])
