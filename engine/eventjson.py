@@ -8,6 +8,7 @@ three lists.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from engine.deal import SALT_SIZE, Deal
@@ -38,7 +39,7 @@ from engine.tiles import Port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from engine.tiles import Tile
+    from engine.tiles import End, Tile
 
 
 # What `value` says, in a tenth of the time.
@@ -208,7 +209,39 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 def events_to_text(events: Iterable[Event]) -> str:
     """The events of one ruling as they are stored: a JSON array of `event_to_json`, without spaces."""
-    return _encode([event_to_json(event) for event in events])
+    return f"[{','.join([_event_to_text(event) for event in events])}]"
+
+
+# Nearly all that is stored is one of these four. Of a placement all but the count is one of some hundred, and the figures
+# of the others are put into their places: to make an object and encode it takes six times as long.
+_TIMED: Final = '{"type":"turn_timed","seat":"%s","turn":%d,"elapsed_ns":%d,"consumed_ns":%d,"charge_ns":%d,"bank_after_ns":%d}'
+_MOVED: Final = '{"type":"points_moved","to":"%s","due":%d,"moved":%d,"reason":"%s"}'
+
+
+def _event_to_text(event: Event) -> str:
+    """What `event_to_json` makes of it, encoded."""
+    kind = event.__class__
+    if kind is TilePlaced:
+        seat, tile, end, joined, count = event  # type: ignore[misc]
+        return f"{_placed_text(seat, tile, end, joined)}{count}}}"
+    if kind is TurnTimed:
+        return _TIMED % event
+    if kind is PointsMoved:
+        return _MOVED % event
+    if kind is TileDrawn:
+        return _drawn_text(event)
+    return _encode(event_to_json(event))
+
+
+@cache
+def _placed_text(seat: Seat, tile: Tile, end: End | None, joined: Port | None) -> str:
+    """A placement up to its count."""
+    return _encode(event_to_json(TilePlaced(seat, tile, end, joined, 0))).removesuffix("0}")
+
+
+@cache
+def _drawn_text(event: TileDrawn) -> str:
+    return _encode(event_to_json(event))
 
 
 def event_from_json(data: object) -> Event:

@@ -30,7 +30,7 @@ from engine.state import Match, Mode, Phase
 from engine.tiles import tile_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from engine.event import Event
     from engine.seats import Seat
@@ -58,15 +58,9 @@ def replay(state: Match, events: Iterable[Event]) -> Match:
 
 def evolve(state: Match, event: Event) -> Match:
     """The state after one event."""
-    # The four that make up most of every match. A class pattern would take five times as long as asking.
-    if isinstance(event, TilePlaced):
-        return _placed(state, event)
-    if isinstance(event, TurnTimed):
-        return _timed(state, event)
-    if isinstance(event, TileDrawn):
-        return _drawn(state, event)
-    if isinstance(event, PointsMoved):
-        return _moved(state, event)
+    kind = event.__class__
+    if kind in _FREQUENT:
+        return _FREQUENT[kind](state, event)
     draft: Draft = [*state]
     _change(draft, state, event)
     return _new(Match, draft)
@@ -276,3 +270,12 @@ def _timed(state: Match, event: TurnTimed) -> Match:
             outcome,
         ),
     )  # fmt: skip
+
+
+_FREQUENT: Final[dict[type, Callable[[Match, Any], Match]]] = {
+    TilePlaced: _placed,
+    TurnTimed: _timed,
+    TileDrawn: _drawn,
+    PointsMoved: _moved,
+}
+"""The four that make up most of every match: found by their type, in the time of one comparison."""

@@ -135,7 +135,7 @@ def view(state: Match, seat: Seat | None) -> View:
             state.jockey,
             state.standing_bid,
             state.pressed,
-            _legal(state, seat),
+            choices_of(state, seat),
             state.hand_totals,
             state.commitment,
             state.outcome,
@@ -149,8 +149,8 @@ def _hand(state: Match, seat: Seat | None) -> tuple[Tile, ...] | None:
     return tiles_of(state.hand(seat))
 
 
-def _legal(state: Match, seat: Seat | None) -> Legal:
-    """What this seat may ask for. The list of the seat to act would tell its tiles: nobody else gets it."""
+def choices_of(state: Match, seat: Seat | None) -> Legal:
+    """What this seat may ask for; a spectator, nothing. The list of the seat to act would tell its tiles: nobody else gets it."""
     if seat is None:
         return NOTHING
     if state.to_act is not None:

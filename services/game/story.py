@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from engine.event import Event, RoundDealt
+from engine.event import Continued, Event, RoundDealt, Started
 from engine.eventjson import event_from_json
 from engine.match import Match, evolve, legal
 from engine.seats import Seat
 from engine.shuffle import NOTHING, offered
-from engine.view import SeatEvent, View, redact, redact_for_device, view
+from engine.view import SeatEvent, View, choices_of, redact, redact_for_device, view
 from services.game.answers import Answered, Answers, Named
 from services.game.shuffle import Seeds
 from services.storage.matches import LogRow, MatchRow, PlayerRow
@@ -45,6 +45,13 @@ class Audience(StrEnum):
         return Seat(self.value) if self in (Audience.NORTH, Audience.SOUTH) else None
 
 
+# A member's name is looked up through its class, which takes longer than what is asked for.
+_DEVICE: Final = Audience.DEVICE
+_SPECTATOR: Final = Audience.SPECTATOR
+_OF_DEALS: Final = frozenset({Started, Continued, RoundDealt})
+"""What changes what the players have added to the next deal."""
+
+
 class Story:
     """One match up to now."""
 
@@ -70,7 +77,7 @@ class Story:
         told = (Audience.DEVICE,) if row.same_device else (Audience.NORTH, Audience.SOUTH)
         self._own: dict[Audience, dict[int, bytes]] = {audience: {} for audience in told}
         """What a seat is told instead, by sequence."""
-        self._seen: dict[Audience, _Seen] = {}
+        self._seen = _Seen(self.state, b"")
         """The table as it was asked for last."""
         self._forgotten = 0
         """Events at the beginning that are not kept any more."""
@@ -116,11 +123,11 @@ class Story:
     def tell(self, events: Iterable[Event], credited_ns: int) -> None:
         """Takes in the events of one ruling that is stored."""
         self.credited_ns += credited_ns
-        events = tuple(events)
-        self.offered = offered(self.offered, events)
         for event in events:
-            if isinstance(event, RoundDealt):
-                self.announced = event.next_commitment
+            if event.__class__ in _OF_DEALS:
+                self.offered = offered(self.offered, (event,))
+                if isinstance(event, RoundDealt):
+                    self.announced = event.next_commitment
             self.state = evolve(self.state, event)
             self.sequence += 1
             self._encode(event, credited_ns)
@@ -155,7 +162,8 @@ class Story:
             return None
         events = self._public[sequence - self._forgotten :]
         own = self._own.get(audience)
-        if own:
+        # Only if one of these is another one for it: the last that is has the greatest number.
+        if own and next(reversed(own)) > sequence:
             events = [own.get(number, event) for number, event in enumerate(events, sequence + 1)]
         return b"".join(events)
 
@@ -173,29 +181,38 @@ class Story:
         return parts.prompt(self._prompt(audience, left))
 
     def _prompt(self, audience: Audience, left: Left | None) -> bytes:
-        seen = self._look(audience)
-        return parts.with_clock(seen.question, tables.clock_to_pb(seen.view, left))
+        seen = self._look()
+        # Not sooner than it is asked for: to list what may be done takes the longer the more it is, and whoever may do
+        # nothing is told first.
+        question = seen.questions.get(audience)
+        if question is None:
+            question = seen.questions[audience] = seen.question + self.choices(audience)
+        return question + tables.clock_to_bytes(self.state, left)
+
+    def choices(self, audience: Audience) -> bytes:
+        """What this audience may do, encoded as in a prompt."""
+        state = self.state
+        # Whoever holds the device acts for the seat on the move, and presses for either.
+        may = legal(state) if audience is _DEVICE else choices_of(state, audience.seat)
+        return tables.choices_to_bytes(may, state.phase, seated=audience is not _SPECTATOR)
 
     def snapshot(self, audience: Audience, left: Left | None) -> bytes:
         """Everything this audience may know, in a WatchResponse."""
-        seen = self._look(audience)
-        if seen.table is None:
-            seen.table = parts.without_prompt(self._table(seen.view))
-        return parts.snapshot(self.sequence, seen.table, self._prompt(audience, left))
+        seen = self._look()
+        table = seen.tables.get(audience)
+        if table is None:
+            table = seen.tables[audience] = self._table(self.view(audience)).SerializeToString()
+        return parts.snapshot(self.sequence, table, self._prompt(audience, left))
 
-    def _look(self, audience: Audience) -> _Seen:
-        # Not sooner than it is asked for: to list what may be done takes the longer the more it is, and whoever may do
-        # nothing is told first.
-        seen = self._seen.get(audience)
-        if seen is None or seen.state is not self.state:
-            view = self.view(audience)
-            question = tables.question_to_bytes(view, self.sequence)
-            seen = self._seen[audience] = _Seen(self.state, view, question)
+    def _look(self) -> _Seen:
+        seen = self._seen
+        if seen.state is not self.state or not seen.question:
+            seen = self._seen = _Seen(self.state, tables.question_to_bytes(self.state, self.sequence))
         return seen
 
     def _table(self, view: View) -> table_pb2.Table:
         row = self.row
-        table = tables.table_to_pb(view, self.sequence, None)
+        table = tables.table_to_pb(view)
         table.match_id = row.match_id
         table.north.CopyFrom(player_to_pb(row.north))
         table.south.CopyFrom(player_to_pb(row.south))
@@ -211,12 +228,15 @@ class Story:
 
 @dataclasses.dataclass(slots=True)
 class _Seen:
-    """The table as one audience sees it until something happens. Only what the clocks show changes meanwhile."""
+    """The table as it is seen until something happens. Only what the clocks show changes meanwhile."""
 
     state: Match
-    view: View
     question: bytes
-    table: bytes | None = None
+    """As everybody is told it."""
+    questions: dict[Audience, bytes] = dataclasses.field(default_factory=dict)
+    """With what each audience may do."""
+    tables: dict[Audience, bytes] = dataclasses.field(default_factory=dict)
+    """Without the question."""
 
 
 def player_to_pb(player: PlayerRow) -> table_pb2.Player:

@@ -22,8 +22,8 @@ from engine.event import (
 )
 from engine.match import Match
 from engine.seats import Seat
-from engine.tiles import End, Port, Tile
-from engine.view import HandDealt, SeatEvent, open_ends
+from engine.tiles import ENDS, End, Port, Tile
+from engine.view import HandDealt, SeatEvent
 from services.wire import tables
 from services.wire.parts import Part
 from services.wire.tables import MILLISECOND, SEAT
@@ -31,6 +31,9 @@ from spectacularbid.match.v1 import event_pb2 as pb
 from spectacularbid.match.v1 import table_pb2
 
 _TILE_PLACED: Final = Part(pb.MatchEvent, "tile_placed")
+_TURN_TIMED: Final = Part(pb.MatchEvent, "turn_timed")
+_NUMBERED: Final = tuple([pb.MatchEvent(sequence=number).SerializeToString() for number in range(1 << 11)])
+"""An event without anything but its number, for the numbers of nearly all events."""
 
 
 def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int = 0) -> pb.MatchEvent:
@@ -40,24 +43,38 @@ def event_to_pb(sequence: int, event: SeatEvent, after: Match, credited_ns: int 
 
 def event_to_bytes(sequence: int, event: SeatEvent, after: Match, credited_ns: int = 0) -> bytes:
     """The same, encoded."""
-    message = pb.MatchEvent(sequence=sequence)
-    if isinstance(event, TilePlaced):  # the most frequent one is encoded already, but for its number
-        return message.SerializeToString() + _TILE_PLACED.of(_placed(event, after))
-    _write(message, event, after, credited_ns)
-    return message.SerializeToString()
+    numbered = (
+        _NUMBERED[sequence]
+        if sequence < len(_NUMBERED)
+        else pb.MatchEvent(sequence=sequence).SerializeToString()
+    )
+    # The two that make up most of every match.
+    if isinstance(event, TilePlaced):
+        return numbered + _TILE_PLACED.of(_placed(event, after))
+    if isinstance(event, TurnTimed):
+        return numbered + _TURN_TIMED.of(_timed(event, credited_ns))
+    message = pb.MatchEvent()
+    _write(message, event, after)
+    return numbered + message.SerializeToString()
 
 
-def _write(message: pb.MatchEvent, event: SeatEvent, after: Match, credited_ns: int) -> None:
-    match event:  # the most frequent ones first
-        case TurnTimed():
-            timed = message.turn_timed
-            timed.seat = SEAT[event.seat]
-            timed.turn = event.turn
-            timed.elapsed_ms = event.elapsed_ns // MILLISECOND
-            # Rounded against the display: the bank is rounded down, so what it paid is rounded up.
-            timed.charge_ms = -(-event.charge_ns // MILLISECOND)
-            timed.bank_ms = event.bank_after_ns // MILLISECOND
-            timed.credited_ms = credited_ns // MILLISECOND
+def _timed(event: TurnTimed, credited_ns: int) -> bytes:
+    """A TurnTimed, encoded."""
+    seat, turn, elapsed_ns, _, charge_ns, bank_after_ns = event
+    return pb.TurnTimed(
+        seat=SEAT[seat],
+        turn=turn,
+        elapsed_ms=elapsed_ns // MILLISECOND,
+        # Rounded against the display: the bank is rounded down, so what it paid is rounded up.
+        charge_ms=-(-charge_ns // MILLISECOND),
+        bank_ms=bank_after_ns // MILLISECOND,
+        credited_ms=credited_ns // MILLISECOND,
+    ).SerializeToString()
+
+
+def _write(message: pb.MatchEvent, event: SeatEvent, after: Match) -> None:
+    """One of the less frequent events."""
+    match event:
         case PointsMoved():
             moved, balances = message.points_moved, after.balances
             moved.transfer.CopyFrom(tables.transfer_to_pb(event))
@@ -110,8 +127,8 @@ def _write(message: pb.MatchEvent, event: SeatEvent, after: Match, credited_ns: 
             )
         case MatchEnded():
             message.match_ended.outcome.CopyFrom(tables.outcome_to_pb(event.outcome))
-        case TilePlaced():
-            message.tile_placed.MergeFromString(_placed(event, after))
+        case TilePlaced() | TurnTimed():
+            raise AssertionError("has a function of its own")
         case _:
             assert_never(event)
 
@@ -123,7 +140,7 @@ def _placed(event: TilePlaced, after: Match) -> bytes:
     """A TilePlaced, encoded."""
     seat, tile, end, joined, count = event
     pieces = [_placement(seat, tile, end, joined), _beside(count, after.layout.spinner)]
-    pieces += [_open_end(*each) for each in open_ends(after.layout)]
+    pieces += [_OPEN_ENDS[each] for each in after.layout.open_ends]
     return b"".join(pieces)
 
 
@@ -142,7 +159,10 @@ def _beside(count: int, spinner: Tile | None) -> bytes:
     ).SerializeToString()
 
 
-@cache
-def _open_end(end: End, value: int, counts: int) -> bytes:
+def _open_end(end: End, counts: int) -> bytes:
     """An open end as a piece of a TilePlaced."""
-    return pb.TilePlaced(ends=[tables.open_end_to_pb(end, value, counts)]).SerializeToString()
+    return pb.TilePlaced(ends=[tables.open_end_to_pb(end, end.value, counts)]).SerializeToString()
+
+
+# As in `engine.view`: what each counts once and, as the second line of an opening double, not at all.
+_OPEN_ENDS: Final = {(end, counts): _open_end(end, counts) for end in ENDS for counts in {0, end.counts}}

@@ -41,38 +41,20 @@ class Part:
         return self._tag + (_VARINTS[length] if length < len(_VARINTS) else _varint(length)) + encoded
 
 
-_EVENT: Final = Part(match_service_pb2.WatchResponse, "events")
-_PROMPT: Final = Part(match_service_pb2.WatchResponse, "prompt")
 _SNAPSHOT: Final = Part(match_service_pb2.WatchResponse, "snapshot")
 _NEWS: Final = Part(match_service_pb2.PlayResponse, "news")
-_CLOCK: Final = Part(table_pb2.Prompt, "clock")
 _TABLE: Final = Part(match_service_pb2.Snapshot, "table")
 _QUESTION: Final = Part(table_pb2.Table, "prompt")
 
 
-def event(encoded: bytes) -> bytes:
-    """An event in a WatchResponse."""
-    return _EVENT.of(encoded)
-
-
-def without_prompt(table: table_pb2.Table) -> bytes:
-    """What of a table stays the same until something happens."""
-    table.ClearField("prompt")
-    return table.SerializeToString()
-
-
-def with_clock(question: bytes, clock: table_pb2.Clock) -> bytes:
-    """A prompt: a question, which stays the same for as long as it stands, with what the clocks show now."""
-    return question + _CLOCK.of(clock.SerializeToString())
-
-
-def prompt(encoded: bytes) -> bytes:
-    """A prompt in a WatchResponse."""
-    return _PROMPT.of(encoded)
+event: Final = Part(match_service_pb2.WatchResponse, "events").of
+"""An event in a WatchResponse."""
+prompt: Final = Part(match_service_pb2.WatchResponse, "prompt").of
+"""A prompt in a WatchResponse."""
 
 
 def snapshot(sequence: int, table: bytes, question: bytes) -> bytes:
-    """A snapshot in a WatchResponse: of `without_prompt`, and `with_clock`."""
+    """A snapshot in a WatchResponse: of a table without its question, and the question."""
     numbered = match_service_pb2.Snapshot(sequence=sequence).SerializeToString()
     return _SNAPSHOT.of(numbered + _TABLE.of(table + _QUESTION.of(question)))
 

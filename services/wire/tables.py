@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from engine.event import PointsMoved, Reason
 from engine.layout import Placement
-from engine.match import Cause, DecisionKind, Legal, Outcome, Phase
-from engine.seats import BySeat, Seat
-from engine.tiles import DOUBLE_SIX, ENDS, End, Port, Tile
+from engine.legal import NOTHING
+from engine.match import Cause, DecisionKind, Legal, Match, Outcome, Phase
+from engine.seats import NORTH, BySeat, Seat
+from engine.tiles import DOUBLE_SIX, ENDS, End, Port, Tile, tiles_of
 from engine.view import OpenEnd, View
 from services.common.errors import malformed
 from services.wire.parts import Part
@@ -48,6 +49,7 @@ REASON: Final[Mapping[Reason, pb.TransferReason.ValueType]] = {
     reason: pb.TransferReason.Value(f"TRANSFER_REASON_{reason.name}") for reason in Reason
 }
 _LEGAL: Final = Part(pb.Prompt, "legal")
+_CLOCK: Final = Part(pb.Prompt, "clock")
 _AWAITING_START: Final = Phase.AWAITING_START
 _OVER: Final = Phase.OVER
 # Messages are copied when they are put into others, so one of each tile is enough.
@@ -138,7 +140,7 @@ def legal_to_pb(legal: Legal, *, resign: bool) -> pb.Legal:
 
 def _legal(legal: Legal, *, resign: bool) -> bytes:
     """A Legal, encoded."""
-    pieces = [_play(tile, end) for tile, end in legal.play]
+    pieces = [_PLAYS[play] for play in legal.play]
     pieces.append(_beside_plays(legal[1:]))
     if resign:
         pieces.append(_RESIGN)
@@ -148,11 +150,17 @@ def _legal(legal: Legal, *, resign: bool) -> bytes:
 _RESIGN: Final = pb.Legal(resign=True).SerializeToString()
 
 
-@cache
 def _play(tile: Tile, end: End | None) -> bytes:
     """A play as a piece of a Legal."""
     play = pb.LegalPlay(tile=_TILES[tile], end=None if end is None else end_to_pb(end))
     return pb.Legal(plays=[play]).SerializeToString()
+
+
+_PLAYS: Final = {
+    (tile, end): _play(tile, end)
+    for end in (None, *ENDS)
+    for tile in (DOUBLE_SIX if end is None else tiles_of(end.fits))
+}
 
 
 @cache
@@ -179,48 +187,60 @@ class Left(NamedTuple):
     credited_ns: int = 0
 
 
-def clock_to_pb(view: View, left: Left | None) -> pb.Clock:
-    """Both clocks; `left` is None while they stand still.
+# A Prompt is put together from three parts, since the first is the same for everybody, and only the last changes while a
+# question stands.
+
+
+def question_to_bytes(state: Match, sequence: int) -> bytes:
+    """The question on the table as everybody is told it, encoded. Of the state, only public facts are read."""
+    return pb.Prompt(
+        decision_id=state.decision_id,
+        turn=state.turn,
+        to_act=SEAT[state.to_act],
+        kind=KIND[state.decision_kind],
+        phase=PHASE[state.phase],
+        sequence=sequence,
+        awaiting_reveal=SEAT[state.awaiting_reveal],
+    ).SerializeToString()
+
+
+def choices_to_bytes(legal: Legal, phase: Phase, *, seated: bool) -> bytes:
+    """What one receiver of the question may do, encoded; `seated` unless it is a spectator."""
+    resign = seated and phase is not _AWAITING_START and phase is not _OVER
+    if legal is NOTHING:
+        return _ONLY_RESIGN if resign else _NO_CHOICE
+    return _LEGAL.of(_legal(legal, resign=resign))
+
+
+_ONLY_RESIGN: Final = _LEGAL.of(_RESIGN)
+_NO_CHOICE: Final = _LEGAL.of(b"")
+
+
+def clock_to_bytes(state: Match, left: Left | None) -> bytes:
+    """Both clocks, encoded; `left` is None while they stand still. Of the state, only public facts are read.
 
     Everything is rounded down: a client may show less than there is, never more.
     """
-    seat, banks = view.to_act, view.banks
+    seat, (north_bank, south_bank) = state.to_act, state.banks
     if seat is None or left is None:
-        remaining = delay_left = credited = 0
-    else:
-        remaining, credited = max(0, left.remaining_ns), left.credited_ns
-        delay_left = max(0, remaining - banks[seat])
-    return pb.Clock(
+        clock = pb.Clock(
+            running=SEAT[seat],
+            north_bank_ms=north_bank // MILLISECOND,
+            south_bank_ms=south_bank // MILLISECOND,
+        )
+        return _CLOCK.of(clock.SerializeToString())
+    remaining, credited = left
+    remaining = max(0, remaining)
+    delay_left = remaining - (north_bank if seat is NORTH else south_bank)
+    clock = pb.Clock(
         running=SEAT[seat],
-        delay_left_ms=delay_left // MILLISECOND,
-        north_bank_ms=banks.north // MILLISECOND,
-        south_bank_ms=banks.south // MILLISECOND,
+        delay_left_ms=delay_left // MILLISECOND if delay_left > 0 else 0,
+        north_bank_ms=north_bank // MILLISECOND,
+        south_bank_ms=south_bank // MILLISECOND,
         remaining_ms=remaining // MILLISECOND,
         credited_ms=credited // MILLISECOND,
     )
-
-
-def question_to_bytes(view: View, sequence: int) -> bytes:
-    """The question on the table as one receiver sees it: an encoded Prompt without what the clocks show."""
-    phase = view.phase
-    asked = pb.Prompt(
-        decision_id=view.decision_id,
-        turn=view.turn,
-        to_act=SEAT[view.to_act],
-        kind=KIND[view.kind],
-        phase=PHASE[phase],
-        sequence=sequence,
-        awaiting_reveal=SEAT[view.awaiting_reveal],
-    )
-    resign = view.seat is not None and phase is not _AWAITING_START and phase is not _OVER
-    return asked.SerializeToString() + _LEGAL.of(_legal(view.legal, resign=resign))
-
-
-def prompt_to_pb(view: View, sequence: int, left: Left | None) -> pb.Prompt:
-    """The question on the table as one receiver sees it."""
-    prompt = pb.Prompt.FromString(question_to_bytes(view, sequence))
-    prompt.clock.CopyFrom(clock_to_pb(view, left))
-    return prompt
+    return _CLOCK.of(clock.SerializeToString())
 
 
 def layout_to_pb(
@@ -248,8 +268,8 @@ def _open_end(end: End, value: int, counts: int) -> bytes:
     return pb.Layout(ends=[open_end_to_pb(end, value, counts)]).SerializeToString()
 
 
-def table_to_pb(view: View, sequence: int, left: Left | None) -> pb.Table:
-    """One receiver's view, without what belongs to the match row (players, time control)."""
+def table_to_pb(view: View) -> pb.Table:
+    """One receiver's view, without what belongs to the match row (players, time control) and without the question."""
     bid = view.standing_bid
     totals = view.hand_totals
     return pb.Table(
@@ -268,6 +288,5 @@ def table_to_pb(view: View, sequence: int, left: Left | None) -> pb.Table:
         pressed=[SEAT[seat] for seat in view.pressed],
         commitment=view.commitment or "",
         outcome=None if view.outcome is None else outcome_to_pb(view.outcome),
-        prompt=prompt_to_pb(view, sequence, left),
         hand_totals=None if totals is None else pb.HandTotals(north=totals.north, south=totals.south),
     )

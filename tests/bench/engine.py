@@ -40,10 +40,10 @@ from engine.record import record_lines
 from engine.recordlines import read_record
 from engine.refusal import Refusal
 from engine.seats import NORTH, SOUTH
-from engine.view import redact, view
+from engine.view import choices_of, redact, view
 from services.wire.commands import command_from_pb, payload_hash
 from services.wire.events import event_to_bytes
-from services.wire.tables import question_to_bytes
+from services.wire.tables import choices_to_bytes, question_to_bytes
 from spectacularbid.match.v1 import match_service_pb2 as pb
 from tests.bench.report import Report
 from tests.engine.randomplay import choose, shuffled, whole_match
@@ -180,7 +180,8 @@ def our_courses(rng: random.Random) -> Iterator[Course]:
     def asked() -> int:
         for state in states:
             for seat in (NORTH, SOUTH, None):
-                question_to_bytes(view(state, seat), 6)
+                question_to_bytes(state, 6)
+                choices_to_bytes(choices_of(state, seat), state.phase, seated=seat is not None)
         return len(states)
 
     def heard() -> int:

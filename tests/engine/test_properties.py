@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.command import Play
 from engine.event import RoundBlocked, RoundDealt, RoundWentOut, TurnPassed
+from engine.eventjson import events_to_text
 from engine.legal import NOTHING
 from engine.match import Cause, Match, Mode, Phase, deal_round, decide, evolve, legal, replay
 from engine.record import event_from_json, event_to_json
@@ -60,6 +61,15 @@ def test_a_replay_is_the_match(rng: random.Random, mode: Mode) -> None:
             state = evolve(state, again)
     assert replay(first, log) == state
     assert state.phase is Phase.OVER
+
+
+@whole_matches
+@given(seeds, modes)
+def test_what_is_stored_is_the_objects_of_the_events_as_json(rng: random.Random, mode: Mode) -> None:
+    """Whatever is put together without making an object first."""
+    for _, events in randomplay.steps(randomplay.start(rng, mode=mode), rng, waits_ns_max=14_000_000_000):
+        objects = [event_to_json(event) for event in events]
+        assert events_to_text(events) == json.dumps(objects, separators=(",", ":"))
 
 
 @whole_matches

@@ -21,10 +21,17 @@ from engine.match import Match, Phase, draw_round, evolve, legal, replay, timed
 from engine.refusal import Refusal
 from engine.seats import NORTH, SEATS, SOUTH, Seat
 from engine.shuffle import NOTHING, offered, seed_commitment
-from engine.view import redact, view
+from engine.view import choices_of, redact, view
 from services.wire.events import event_to_pb
-from services.wire.tables import contributions_to_pb, prompt_to_pb, table_to_pb
+from services.wire.tables import (
+    choices_to_bytes,
+    clock_to_bytes,
+    contributions_to_pb,
+    question_to_bytes,
+    table_to_pb,
+)
 from spectacularbid.match.v1 import match_service_pb2 as pb
+from spectacularbid.match.v1 import table_pb2
 from tests.engine import randomplay
 from tests.fuzz.apicalls import RULES, STATUS
 from tests.fuzz.apicourse import Course, Entry, command_of, payload_of, rule, seat_of
@@ -161,12 +168,19 @@ class Paper:
                 ]
             )
             if self.state.outcome is None:
-                news.prompt.CopyFrom(prompt_to_pb(view(self.state, seat), len(self.events), None))
+                news.prompt.CopyFrom(self._prompt(seat))
             self.ledger.hear(listened, news, self.now())
+
+    def _prompt(self, seat: Seat | None) -> table_pb2.Prompt:
+        state = self.state
+        may = choices_to_bytes(choices_of(state, seat), state.phase, seated=seat is not None)
+        question = question_to_bytes(state, len(self.events))
+        return table_pb2.Prompt.FromString(question + may + clock_to_bytes(state, None))
 
     def _snapshot(self, player_id: str) -> pb.Snapshot:
         seen = view(self.state, _seat(player_id))
-        table = table_to_pb(seen, len(self.events), None)
+        table = table_to_pb(seen)
+        table.prompt.CopyFrom(self._prompt(seen.seat))
         table.match_id = MATCH_ID
         if self.state.outcome is None:
             table.next_commitment = self._commitment(self.state.round_no + 1)

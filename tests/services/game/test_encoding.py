@@ -11,9 +11,9 @@ from engine.layout import Layout
 from engine.match import Mode, Phase, evolve
 from engine.seats import SEATS
 from engine.tiles import End
-from engine.view import View, redact, view
+from engine.view import View, choices_of, redact, view
 from services.wire.events import event_to_bytes
-from services.wire.tables import KIND, PHASE, PORT, SEAT, question_to_bytes, table_to_pb
+from services.wire.tables import KIND, PHASE, PORT, SEAT, choices_to_bytes, question_to_bytes, table_to_pb
 from spectacularbid.match.v1 import event_pb2, table_pb2
 from tests.engine.randomplay import whole_match
 
@@ -68,7 +68,9 @@ def test_questions_placements_and_layouts_of_a_match_are_encoded_whole(mode: Mod
         state = evolve(state, event)
         for seat in (*SEATS, None):
             seen = view(state, seat)
-            assert table_pb2.Prompt.FromString(question_to_bytes(seen, sequence)) == _question(seen, sequence)
+            encoded = question_to_bytes(state, sequence)
+            encoded += choices_to_bytes(choices_of(state, seat), state.phase, seated=seat is not None)
+            assert table_pb2.Prompt.FromString(encoded) == _question(seen, sequence)
         if isinstance(event, TilePlaced):
             layout = state.layout
             spinner = None if layout.spinner is None else _tile(layout.spinner.low, layout.spinner.high)
@@ -85,7 +87,7 @@ def test_questions_placements_and_layouts_of_a_match_are_encoded_whole(mode: Mod
             told = event_pb2.MatchEvent(sequence=sequence, tile_placed=placed)
             encoded = event_to_bytes(sequence, redact(event, None, mode), state)
             assert event_pb2.MatchEvent.FromString(encoded) == told
-            laid = table_to_pb(view(state, None), sequence, None).layout
+            laid = table_to_pb(view(state, None)).layout
             assert laid.placements[-1] == placement
             assert len(laid.placements) == len(layout.placements)
             assert list(laid.ends) == _open_ends(layout)

@@ -68,13 +68,17 @@ async def test_news_that_comes_in_the_moment_of_a_heartbeat_is_told_in_its_place
 
 
 class Looked(Story):
-    """Counts how often its table is looked at, which is what a prompt and a snapshot are made of."""
+    """Counts how often its table is looked at, and what may be done: of these a snapshot and a prompt are made."""
 
-    looks = 0
+    looks = questions = 0
 
     def view(self, audience: Audience) -> View:
         self.looks += 1
         return super().view(audience)
+
+    def choices(self, audience: Audience) -> bytes:
+        self.questions += 1
+        return super().choices(audience)
 
 
 async def test_however_many_watch_a_match_each_question_is_made_for_them_once() -> None:
@@ -82,11 +86,12 @@ async def test_however_many_watch_a_match_each_question_is_made_for_them_once() 
     story, rng = Looked(match_row()), random.Random(7)
     readers = [Follower(story, Audience.SPECTATOR, 0) for _ in range(50)]
     first = {reader.take() for reader in readers}
-    assert (len(first), story.looks) == (1, 1)
+    assert (len(first), story.looks, story.questions) == (1, 1, 1)
+    asked = 0
     for ruling in rulings(story.state, rng, 20):
         story.tell(ruling, 0)
-        before, story.looks = story.looks, 0
-        assert before <= 1
+        assert story.questions <= 1
+        asked, story.questions = asked + story.questions, 0
         sequence = story.sequence - len(ruling)
         late = [Follower(story, Audience.SPECTATOR, sequence).take() for _ in readers] if sequence else []
         assert len(set(late)) == (1 if sequence else 0)
@@ -96,4 +101,6 @@ async def test_however_many_watch_a_match_each_question_is_made_for_them_once() 
     one.ClearField("clock")
     other.ClearField("clock")
     assert one == other
+    assert story.questions == 1
+    assert asked > 10
     assert story.looks == 1
