@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from client import CASUAL, Client, News
-from client.bots.greedy import choose
+from client import CASUAL, Client, News, TableState
+from client.bots import greedy
 from client.bots.player import play
+from engine.command import Command, Resign
 from engine.outcome import Outcome
 from tests.processes import SECONDS_MAX
 from tests.proxy import Proxy
@@ -19,6 +20,7 @@ from tests.stack import HOST, Stack, stack
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "client" / "examples" / "typescript"
 NODE_OLDEST = 20
+ROUNDS_MAX = 8
 
 
 async def run(*command: str) -> tuple[int, str]:
@@ -83,7 +85,10 @@ async def test_it_plays_a_match_to_its_end_although_its_connection_breaks(
 
 
 async def opponent(made: Stack, proxy: Proxy) -> Outcome:
-    """Somebody for the bot to play with, who cuts the connections of both when the second round begins."""
+    """Somebody for the bot to play with, who cuts the connections of both when the second round begins.
+
+    A match can have a hundred rounds: whoever has seen eight has seen them all, and resigns.
+    """
     cut = False
 
     def hear(news: News) -> None:
@@ -91,6 +96,11 @@ async def opponent(made: Stack, proxy: Proxy) -> Outcome:
         if news.table.round_no == 2 and not cut:
             cut = True
             proxy.cut()
+
+    def choose(table: TableState) -> Command | None:
+        if table.round_no > ROUNDS_MAX and table.seat is not None:
+            return Resign(table.seat)
+        return greedy.choose(table)
 
     async with await Client.guest(made.address("matchmaking"), "ada") as ada:
         table = await play(ada.play(await ada.seek(CASUAL)), choose, hear)

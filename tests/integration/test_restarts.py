@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 import grpc
 import pytest
 
-from client.bots import greedy
 from client.bots.player import play as sit
 from client.errors import CallError, from_rpc
 from client.match import News
@@ -24,6 +23,7 @@ from tests.engine.tables import deal, play
 from tests.integration.conftest import Behind
 from tests.integration.soundness import sound
 from tests.integration.test_resume import gauge, stored
+from tests.knownmatches import LONG, unhurried
 from tests.proxy import Way
 from tests.seats import Table, eventually, on_a_stream, scripted
 from tests.stack import Player, Stack, time_control
@@ -38,7 +38,7 @@ async def bots_through(
 ) -> str:
     """Two bots of the client library play on while `trouble` strikes after every so many events."""
     players = BySeat(*await made.players(2))
-    match_id = await made.create(players)
+    match_id = await made.create(players, **LONG.wanted())
 
     async def one(player: Player) -> None:
         client = await made.client(player)
@@ -50,7 +50,7 @@ async def bots_through(
             heard.extend(event.sequence for event in news.events)
             snapshots += news.snapshot
 
-        await sit(client.play(match_id), greedy.choose, hear)
+        await sit(client.play(match_id), unhurried(0.03), hear)
         assert heard == list(range(heard[0], heard[-1] + 1))
         assert snapshots == 1
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 import pytest_asyncio
 
-from client.bots import greedy
 from client.bots.player import play
 from client.match import HEARTBEAT_SECONDS_MAX, MatchStream, News
 from client.table import TableState
-from engine.command import Command
 from engine.seats import BySeat
 from services.storage.evidence import get_time_facts
-from spectacularbid.match.v1 import table_pb2
 from tests.drains import drained, faults_of, operate, pauses, samples, sit_down
 from tests.integration.test_explain import worked_out
+from tests.knownmatches import UNEVEN, Known, unhurried
 from tests.processes import Process
 from tests.stack import Stack, stack
 
-MATCHES = 6
+THINKING_SECONDS = 0.03
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -48,22 +46,27 @@ async def two(pair: Stack) -> AsyncIterator[Stack]:
 
 
 class Playing:
-    """Matches between greedy bots; something happens to the stack once each has got under way."""
+    """Matches between greedy bots, 150 to 190 commands long; something happens once each has got under way."""
 
-    def __init__(self, made: Stack, *, heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX) -> None:
+    def __init__(
+        self,
+        made: Stack,
+        *,
+        known: Sequence[Known] = UNEVEN,
+        heartbeat_seconds_max: float = HEARTBEAT_SECONDS_MAX,
+    ) -> None:
         self._stack = made
+        self._known = known
         self._heartbeat_seconds_max = heartbeat_seconds_max
         self.match_ids: list[str] = []
         self._under_way: dict[str, asyncio.Event] = {}
-        self.commands = 0
 
     async def run(self, disturb: Callable[[], object]) -> list[TableState]:
-        """Plays MATCHES matches and calls `disturb` when a few commands of each are done. Both last tables of each."""
-        tasks = []
-        for _ in range(MATCHES):
+        """Plays the matches and calls `disturb` when a few commands of each are done. Both last tables of each."""
+        streams = []
+        for known in self._known:
             players = BySeat(*await self._stack.players(2))
-            balances = table_pb2.Balances(north=100, south=200)
-            match_id = await self._stack.create(players, balances=balances)
+            match_id = await self._stack.create(players, **known.wanted())
             self.match_ids.append(match_id)
             self._under_way[match_id] = asyncio.Event()
             for player in players:
@@ -75,15 +78,13 @@ class Playing:
                     locate=client.locate,
                     heartbeat_seconds_max=self._heartbeat_seconds_max,
                 )
-                tasks.append(asyncio.create_task(play(stream, self._choose, self._hear(match_id))))
+                streams.append((stream, self._hear(match_id)))
+        # All begin together: none is over before the others are under way.
+        choose = unhurried(THINKING_SECONDS)
+        tasks = [asyncio.create_task(play(stream, choose, hear)) for stream, hear in streams]
         await asyncio.gather(*(event.wait() for event in self._under_way.values()))
         disturb()
         return list(await asyncio.wait_for(asyncio.gather(*tasks), 120))
-
-    def _choose(self, table: TableState) -> Command | None:
-        command = greedy.choose(table)
-        self.commands += command is not None
-        return command
 
     def _hear(self, match_id: str) -> Callable[[News], None]:
         def hear(news: News) -> None:
@@ -176,7 +177,7 @@ async def test_the_players_of_a_process_that_hangs_find_the_next_one(two: Stack)
 
 async def test_the_end_of_a_match_can_be_read_when_its_process_is_gone(two: Stack) -> None:
     """Whoever comes back after the end, to the address of a process that died, is shown another and reads the result."""
-    playing = Playing(two)
+    playing = Playing(two, known=UNEVEN[:1])
     await playing.run(lambda: None)
     gone = two.processes["game"]
     gone.kill()
