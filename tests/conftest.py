@@ -21,6 +21,9 @@ import pytest
 from services.local.postgres import EmbeddedPostgres, PostgresError, find_binaries
 from services.storage.migrate import migrate
 
+# Tests start some hundred Python processes: what these import is compiled once, whatever the habit of the machine.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from client import CallError, Client, Identity, News, TableState, Transport, identities
 from client.bots import greedy
@@ -28,13 +29,37 @@ from engine.recordlines import read_record
 from engine.seats import BySeat
 from engine.verify import problems
 from services.common.auth import house_bot_id
+from tests.knownmatches import LONG, SHORT
 from tests.stack import Stack, stack, time_control
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def services(tmp_path: Path, database_url: str) -> AsyncIterator[Stack]:
-    async with stack(tmp_path, database_url) as made:
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def services(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stack]:
+    """One stack for all tests; no two of them use the same name."""
+    async with stack(tmp_path_factory.mktemp("services"), await asyncio.to_thread(new_database)) as made:
         yield made
+
+
+@dataclass(frozen=True)
+class Exhibition:
+    """The only rated match of the stack."""
+
+    one: Client
+    other: Client
+    lines: list[str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rated(services: Stack) -> Exhibition:
+    """Played by the first test that asks for it."""
+    one, other = await guest(services, "Amber"), await guest(services, "Basil")
+    lines: list[str] = []
+    assert await exhibition(one, other, lines.append)
+    return Exhibition(one, other, lines)
 
 
 @dataclass(frozen=True)
@@ -93,11 +118,9 @@ async def play_both(made: Pair, hear: Listener, transport: Transport = Transport
     return north.result()
 
 
-async def test_two_bots_find_each_other_play_and_are_rated(services: Stack) -> None:
-    one, other = await guest(services, "Amber"), await guest(services, "Basil")
-    lines: list[str] = []
-    assert await exhibition(one, other, lines.append)
-    assert sum(" -> " in line for line in lines) == 2
+async def test_two_bots_find_each_other_play_and_are_rated(rated: Exhibition) -> None:
+    one = rated.one
+    assert sum(" -> " in line for line in rated.lines) == 2
     standings = await one.leaderboard()
     assert [standing.rank for standing in standings] == [1, 2]
     assert {standing.player.name for standing in standings} == {"Amber", "Basil"}
@@ -109,7 +132,7 @@ async def test_two_bots_find_each_other_play_and_are_rated(services: Stack) -> N
 async def test_a_whole_match_is_told_without_gap_and_the_last_table_is_the_true_one(
     services: Stack, transport: Transport
 ) -> None:
-    made = await pair(services)
+    made = await pair(services, **SHORT.wanted())
     hear = Listener()
     table = await play_both(made, hear, transport)
     assert hear.sequences == list(range(1, table.sequence + 1))
@@ -141,7 +164,7 @@ async def test_house_bots_of_every_level_play_whoever_asks_several_at_once(servi
     async with AsyncExitStack() as exits:
         thinker = await exits.enter_async_context(Thinker(0.02))
         reports = [await exits.enter_async_context(house_bot(services, name, thinker)) for name in LEVELS]
-        guests = [await guest(services, name) for name in ("Ada", "Bo", "Cy", "Di")]
+        guests = [await guest(services, name) for name in ("Abe", "Bo", "Cy", "Di")]
         handles = [await client.challenge(house_bot=name) for client, name in zip(guests, names, strict=True)]
         tables = await asyncio.gather(
             *(
@@ -159,7 +182,7 @@ async def test_house_bots_of_every_level_play_whoever_asks_several_at_once(servi
 
 async def test_a_game_process_that_is_killed_and_returns_costs_no_event_and_no_move(services: Stack) -> None:
     """FC-28 and FC-30 with the real thing: what was committed is told, what was not is asked for again."""
-    made = await pair(services)
+    made = await pair(services, **LONG.wanted())
     hear = Listener()
     playing = asyncio.create_task(play_both(made, hear))
     for events in (40, 120):
@@ -215,7 +238,7 @@ async def test_who_one_is_is_kept_and_renewed_when_the_service_has_forgotten(
 
 
 async def test_a_seek_hears_about_the_queue_and_can_be_cancelled(services: Stack) -> None:
-    client = await guest(services, "Ada")
+    client = await guest(services, "Eve")
     waiting = asyncio.Event()
     seeking = asyncio.create_task(client.seek(waiting=lambda facts: waiting.set()))
     await waiting.wait()
@@ -243,10 +266,10 @@ async def run_client(services: Stack, *arguments: str, typed: str = "") -> tuple
     return process.returncode, said.decode(), complained.decode()
 
 
-async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record(services: Stack) -> None:
-    one, other = await guest(services, "Amber"), await guest(services, "Basil")
-    assert await exhibition(one, other, lambda line: None)
-    (finished,) = await one.history()
+async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record(
+    services: Stack, rated: Exhibition
+) -> None:
+    (finished,) = await rated.one.history()
     events = await services.events(finished.match_id)
     assert finished.rounds == sum(isinstance(event, RoundDealt) for event in events)
     assert finished.turns == max(event.turn for event in events if isinstance(event, TurnTimed))
@@ -295,7 +318,12 @@ async def test_a_person_plays_a_house_bot_by_typing_numbers(services: Stack) -> 
     assert "Your tiles: [" in said
     assert "please." in said
     assert "wins: Gus resigned" in said
-    (unrated,) = await services.pool.fetch("select match_id from match where not rated")
+    (unrated,) = await services.pool.fetch(
+        """
+        select match_id from match join player p on p.player_id in (north, south)
+        where not rated and p.name = 'Gus'
+        """
+    )
     status, said, complained = await run_client(services, "record", str(unrated["match_id"]))
     assert (status, checked(said), complained) == (0, [], "")
     stranger = ("record", str(unrated["match_id"]), "--state", str(services.folder / "stranger.json"))
