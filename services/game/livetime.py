@@ -1,8 +1,11 @@
 """Live time: the time during which this process could provably hear its clients.
 
-A stamp is not "now" but the last instant at which the event loop had nothing left to do: whatever had reached the
-process by then had been read. A stall, a paused process or a suspended host therefore needs no rule of its own. Time
-that passes without such an instant is a gap, and live time stands still in it.
+A stamp is not "now" but the last instant of which it is known that whatever had reached the process by then has been
+read: an idle instant, at which the event loop had nothing left to do. A stall, a paused process or a suspended host
+therefore needs no rule of its own. Time that passes without such an instant is a gap, and live time stands still in it.
+
+A process may be busy for longer than that without standing still. Each turn of its loop takes all that is there, so what
+had come when a turn began has been read some turns later, and that beginning is such an instant, too.
 
 One hook in the loop's selector finds these instants; `new_event_loop` installs it. It bounds every wait as well, so no
 timer is needed to keep live time going.
@@ -36,6 +39,11 @@ SLACK_NS: Final = 2 * MILLISECOND
 QUIET_NS: Final = 1 * MILLISECOND
 """How long nothing must come for the backlog behind a stall to be over. gRPC hands its messages to the loop one by one
 through a thread, so between two that had both arrived long ago the loop waits for some ten microseconds."""
+TURNS: Final = 16
+HANDED_NS: Final = 10 * MILLISECOND
+"""After so many turns of the loop, and so long, what had reached a process that is always busy has been read and stamped.
+Each turn takes all that gRPC has for the loop then; a call takes some ten turns from its first byte to its stamp, and a
+message on an open stream two, with ways through gRPC's threads in between."""
 NOTABLE_NS: Final = 10 * MILLISECOND
 """Stretches without an idle instant that are worth observing."""
 GAPS_KEPT: Final = 1000
@@ -112,6 +120,8 @@ class LiveTime:
         self._frozen: str | None = None
         self._thawed: str | None = None
         self._drained_by: int | None = None
+        self._begun: deque[int] = deque()
+        """When turns of the loop began, since the last wait, that are not yet long enough ago."""
         self._gaps: deque[Gap] = deque(maxlen=GAPS_KEPT)
         self._gaps_seen = 0
 
@@ -124,7 +134,7 @@ class LiveTime:
         return now
 
     def mark(self) -> int:
-        """The last idle instant, gaps taken out: for arrivals, beats and watermarks. Never decreases."""
+        """The last instant by which all was heard, gaps taken out: for arrivals, beats and watermarks. Never decreases."""
         return self._ok - self.gap_total_ns
 
     def soon(self) -> int:
@@ -134,12 +144,24 @@ class LiveTime:
 
     def _gap_total_at(self, raw: int) -> int:
         """All gaps up to `raw`, one that still lasts included: what is too long already will be one as a whole."""
-        stretch = raw - self._ok
+        stretch = raw - self._last_heard(raw)
         return self.gap_total_ns + (stretch if stretch > self._threshold else 0)
 
+    def _last_heard(self, raw: int) -> int:
+        """The last instant before `raw` with which a gap can begin: of a process that is busy all the time, when a turn
+        of its loop began, though what came until then is not all read yet."""
+        last = self._ok
+        if raw - last > self._threshold and self._drained_by is None and self._frozen is None:
+            for at in self._begun:
+                if at - last > self._threshold:
+                    break
+                last = at
+        return last
+
     def unheard_ns(self) -> int:
-        """How long ago the last idle instant was: long in a stall, and behind it until its backlog is drained."""
-        return self.raw() - self._ok
+        """How long the process has not heard anybody: long in a stall, and behind it until its backlog is drained."""
+        raw = self.raw()
+        return raw - self._last_heard(raw)
 
     def heard(self) -> Stamp:
         """The stamp of something just read. Take it before the first await after the read."""
@@ -167,6 +189,7 @@ class LiveTime:
 
     def thaw(self) -> None:
         """Listening counts again; the time between is one gap."""
+        self._begun.clear()
         self._frozen, self._thawed = None, self._frozen
 
     def idle(self, at: int) -> None:
@@ -189,16 +212,31 @@ class LiveTime:
         self._overslept = False
         self._drained_by = None
 
+    def turns(self, at: int) -> None:
+        """The loop begins a turn at `at`, since there is something to do."""
+        begun = self._begun
+        begun.append(at)
+        if len(begun) > TURNS and at - begun[0] >= HANDED_NS:
+            self._read_until(begun.popleft())
+
     def waits(self, entered: int) -> None:
         """The loop found nothing to do at `entered` and begins to wait."""
-        stretch = entered - self._ok
+        if entered - self._ok > self._threshold:
+            for at in self._begun:
+                self._read_until(at)
+        self._begun.clear()
+        self._read_until(entered)
+
+    def _read_until(self, at: int) -> None:
+        """What had come by `at` is read. Behind a stall more may come that was there then."""
+        stretch = at - self._ok
         if stretch <= self._threshold:
-            self.idle(entered)
+            self.idle(at)
         elif self._drained_by is None:
             # Draining takes less time than filling did, unless the load is more than can be served at all.
-            self._drained_by = entered + stretch
-        elif entered >= self._drained_by:
-            self.idle(entered)
+            self._drained_by = at + stretch
+        elif at >= self._drained_by:
+            self.idle(at)
 
     def woke(self, entered: int, bound: int) -> int:
         """The wait from `entered`, which should have ended by `bound`, is over: idle until then, starved after it.
@@ -224,12 +262,11 @@ class IdleSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """As the inner selector, in ticks: the loop itself is not woken by them. May return early and empty when the
         process did not run; that harms no loop."""
-        if timeout is not None and timeout <= 0:
-            return self._inner.select(0)  # something else is runnable
         entered = self._live.raw()
         ready = self._inner.select(0)
-        if ready:
-            return ready  # something had been readable: that wait would not have been idle
+        if ready or (timeout is not None and timeout <= 0):
+            self._live.turns(entered)
+            return ready  # something had been readable or runnable: that wait would not have been idle
         # The time was read before looking, so nothing that came by then is left.
         self._live.waits(entered)
         left = _FOR_EVER if timeout is None else int(timeout * SECOND)

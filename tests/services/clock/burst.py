@@ -1,6 +1,6 @@
-"""Run as a program by test_livetime: ask the server to stall, and send commands meanwhile.
+"""Run as a program by test_livetime: ask the server to stall, and send commands meanwhile; or just send them.
 
-`python -m tests.services.clock.burst ADDRESS unary|stream COUNT`
+`python -m tests.services.clock.burst ADDRESS unary|stream|busy-unary|busy-stream COUNT`
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 import grpc
+
+from services.game.livetime import kernel_now
 
 SERVICE = "/test.Burst"
 
@@ -34,5 +36,27 @@ async def send(address: str, way: str, count: int) -> None:
         await unary(b"end")
 
 
+async def send_one_by_one(address: str, way: str, count: int) -> None:
+    """Says that the server is to be busy now, then when each of `count` requests is sent; each waits for the one before."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        unary: Any = channel.unary_unary(f"{SERVICE}/Unary")
+        await unary(b"warm up")
+        call: Any = channel.stream_stream(f"{SERVICE}/Stream")()
+        await call.write(b"warm up")
+        await unary(b"busy")
+        for _ in range(count):
+            if way == "unary":
+                await unary(b"%d" % kernel_now())
+            else:
+                await call.write(b"%d" % kernel_now())
+                await unary(b"and on")
+        await call.done_writing()
+        await unary(b"end")
+
+
 if __name__ == "__main__":
-    asyncio.run(send(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    _, to, by, number = sys.argv
+    if by.startswith("busy-"):
+        asyncio.run(send_one_by_one(to, by.removeprefix("busy-"), int(number)))
+    else:
+        asyncio.run(send(to, by, int(number)))

@@ -10,9 +10,8 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,34 +22,15 @@ from services.game.livetime import (
     SLACK_NS,
     TICK_NS,
     TICK_SECONDS,
+    TURNS,
     IdleSelector,
     LiveTime,
     new_event_loop,
 )
-from tests.services.clock.burst import SERVICE
 from tests.services.clock.engines import run_live
+from tests.services.clock.standstill import Kernel, serving
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
-
-
-class Kernel:
-    """A kernel clock that goes on only when told, and a loop that does what it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1_000 * SECOND
-        self.live = LiveTime("test", read=lambda: self.now)
-
-    def work(self, ns: int) -> None:
-        """The loop is busy, or the process does not run."""
-        self.now += ns
-
-    def wait(self, ns: int, *, asked_ns: int = TICK_NS) -> None:
-        """The loop finds nothing to do and waits for `ns`."""
-        entered = self.now
-        self.live.raw()
-        self.live.waits(entered)
-        self.now += ns
-        self.live.woke(entered, entered + asked_ns + SLACK_NS)
 
 
 class Waits(selectors.SelectSelector):
@@ -227,7 +207,7 @@ def test_a_flood_alone_is_no_stall() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["work", "wait"]),
+            st.sampled_from(["work", "wait", "turn", "turns"]),
             st.one_of(st.integers(0, 2 * MILLISECOND), st.integers(0, SECOND)),
         ),
         max_size=60,
@@ -242,6 +222,11 @@ def test_live_time_never_goes_back_never_outruns_the_kernel_and_stands_in_gaps(
     for what, ns in steps:
         if what == "work":
             kernel.work(ns)
+        elif what == "turn":
+            kernel.turn(ns)
+        elif what == "turns":
+            for _ in range(TURNS + 2):
+                kernel.turn(ns // TURNS)
         else:
             kernel.wait(ns)
         mark = kernel.live.mark()
@@ -327,31 +312,13 @@ def test_commands_sent_while_the_loop_stands_still_are_stamped_at_its_start(way:
             elif message.isdigit():
                 stamps.append(stamp.at_ns)
 
-        async def unary(request: bytes, context: Any) -> bytes:
-            hear(request)
-            return b""
-
-        async def stream(requests: Any, context: Any) -> None:
-            async for request in requests:
-                hear(request)
-
-        server = grpc.aio.server()
-        handlers: dict[str, Any] = {
-            "Unary": grpc.unary_unary_rpc_method_handler(unary),
-            "Stream": grpc.stream_stream_rpc_method_handler(stream),
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE[1:], handlers),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        client = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.services.clock.burst", f"127.0.0.1:{port}", way, "60"
-        )
-        try:
+        async with serving(hear) as port:
+            client = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.services.clock.burst", f"127.0.0.1:{port}", way, "60"
+            )
             async with asyncio.timeout(30):
                 await done.wait()
                 assert await client.wait() == 0
-        finally:
-            await server.stop(0)
         return stalled_at[0], stamps
 
     stalled_at, stamps = run_live(main, live)
