@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from tests.knownmatches import SHORT, deal_all
 from tests.processes import SECONDS_MAX
 from tests.stack import stack
 
@@ -27,6 +28,7 @@ def test_it_has_fewer_than_fifty_lines() -> None:
 async def test_two_of_them_play_to_the_end(tmp_path: Path, database_url: str) -> None:
     (tmp_path / "bot.py").write_text(program(), "utf-8")
     async with stack(tmp_path, database_url) as made:
+        await deal_all(await made.database(), SHORT)
         bots = [
             await asyncio.create_subprocess_exec(
                 sys.executable,

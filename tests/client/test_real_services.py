@@ -29,7 +29,7 @@ from engine.recordlines import read_record
 from engine.seats import BySeat
 from engine.verify import problems
 from services.common.auth import house_bot_id
-from tests.knownmatches import LONG, SHORT
+from tests.knownmatches import LONG, SHORT, deal_all
 from tests.stack import Stack, stack, time_control
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,6 +41,7 @@ async def services(
 ) -> AsyncIterator[Stack]:
     """One stack for all tests; no two of them use the same name."""
     async with stack(tmp_path_factory.mktemp("services"), await asyncio.to_thread(new_database)) as made:
+        await deal_all(await made.database(), SHORT)
         yield made
 
 

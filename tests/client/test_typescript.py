@@ -14,6 +14,7 @@ from client.bots import greedy
 from client.bots.player import play
 from engine.command import Command, Resign
 from engine.outcome import Outcome
+from tests.knownmatches import SHORT, deal_all
 from tests.processes import SECONDS_MAX
 from tests.proxy import Proxy
 from tests.stack import HOST, Stack, stack
@@ -69,6 +70,7 @@ async def test_it_plays_a_match_to_its_end_although_its_connection_breaks(
         # Players reach the game process through the proxy.
         extra = {"game": {"PUBLIC_ADDRESS": proxy.address}}
         async with stack(tmp_path, database_url, extra) as made:
+            await deal_all(await made.database(), SHORT)
             proxy.aim((HOST, made.ports["game"]))
             server = made.address("matchmaking")
             bot = asyncio.create_task(run("node", "dist/src/main.js", server, "grace"))
