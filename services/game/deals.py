@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from engine.command import Command, Continue, Start
 from engine.event import Continued, Event, Started
@@ -13,6 +14,8 @@ from services.game import shuffle
 from services.game.story import Story
 from services.storage.script import Script
 
+_PRESSES: Final = (Started, Continued)
+
 
 def with_deal(story: Story, events: tuple[Event, ...], script: Script) -> tuple[Event, ...]:
     """A ruling with the deal it makes due: both are stored and told together (rule 7.1).
@@ -21,7 +24,7 @@ def with_deal(story: Story, events: tuple[Event, ...], script: Script) -> tuple[
     announced (the round before was dealt by a release that did not do so), it is committed to when it is made. Only a
     press makes one due.
     """
-    if events and not isinstance(events[-1], Started | Continued):
+    if events and not isinstance(events[-1], _PRESSES):
         return events
     state, seeds = replay(story.state, events), story.seeds
     if state.phase is not Phase.AWAITING_DEAL:

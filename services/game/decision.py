@@ -26,11 +26,19 @@ class OpenDecision:
 
     def __init__(self, opened: Open) -> None:
         self.opened = opened
+        self.key = opened.key
+        """Which decision it is."""
         self.consumed_ns = opened.consumed_ns
         """Time of this turn used before its start; after an outage the clock may have lowered it."""
         self.granted_ns = 0
         """What the clock credited when it opened: an outage, and what was needed for the floor."""
         self.resumed: Resumed | None = None
+        self._count()
+
+    def _count(self) -> None:
+        opened = self.opened
+        self.deadline_ns = clock.deadline(opened.start_ns, self.consumed_ns, opened.bank_ns, opened.delay_ns)
+        """The first instant that is too late."""
 
     @classmethod
     def begin(
@@ -66,30 +74,25 @@ class OpenDecision:
         decision.resumed = resumed
         return decision
 
-    @property
-    def key(self) -> Key:
-        """Which decision it is."""
-        return self.opened.key
-
-    @property
-    def deadline_ns(self) -> int:
-        """The first instant that is too late."""
-        opened = self.opened
-        return clock.deadline(opened.start_ns, self.consumed_ns, opened.bank_ns, opened.delay_ns)
-
     def armed(self, armed: Armed) -> bool:
         """Takes in what the clock counts from; whether that grants other time than was told."""
         before = (self.consumed_ns, self.granted_ns)
         self.consumed_ns, self.granted_ns = armed.consumed_ns, max(self.granted_ns, armed.credited_ns)
+        self._count()
         return (self.consumed_ns, self.granted_ns) != before
 
     def left(self, livetime: LiveTime) -> Left:
         """What is left now, on the safe side, and what was not charged."""
-        gap_ns = max(0, livetime.gap_total_ns - self.opened.gap_total_ns)
+        opened = self.opened
+        gap_ns = livetime.gap_total_ns - opened.gap_total_ns
         # Live time that turns out not to have been listened to is taken back: never more is shown than a turn has.
-        whole_ns = self.opened.bank_ns + self.opened.delay_ns
-        remaining_ns = min(whole_ns, max(0, self.deadline_ns - livetime.soon()))
-        return Left(remaining_ns, self.granted_ns + gap_ns)
+        whole_ns = opened.bank_ns + opened.delay_ns
+        remaining_ns = self.deadline_ns - livetime.soon()
+        if remaining_ns > whole_ns:
+            remaining_ns = whole_ns
+        elif remaining_ns < 0:
+            remaining_ns = 0
+        return Left(remaining_ns, self.granted_ns + gap_ns if gap_ns > 0 else self.granted_ns)
 
     def touched(
         self, gaps: Gaps, credited_ns: int, gap_total_ns: int, effect: IncidentEffect

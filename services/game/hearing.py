@@ -10,7 +10,9 @@ from services.game.steps import Steps, pause
 from services.storage.incidents import Incident
 from services.wire.clock_messages import Armed, Arrival, Key, Mismatch, Probe, Stale, Timeout, Verdict, Void
 
-Judgement = Verdict | Timeout | Void | Stale | Mismatch | Declared | LogLost
+Ended = Timeout | Void | Stale | Mismatch | Declared | LogLost
+"""What ends a match, or this process's part in it."""
+Judgement = Verdict | Ended
 
 
 class Hearing:
@@ -95,7 +97,7 @@ class Hearing:
         self._shell.clock.arrive(arrival)
         try:
             while self._judging:
-                await pause()
+                await pause
         finally:
             holds.end(self)
             self._judging = False

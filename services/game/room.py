@@ -28,12 +28,13 @@ from services.game.deals import with_deal
 from services.game.decision import OpenDecision, touched_by
 from services.game.departure import Departure
 from services.game.endings import ending_of, log_end
-from services.game.hearing import Hearing
+from services.game.hearing import Ended, Hearing
 from services.game.inbox import Declared, LogLost, Message, Probed
 from services.game.listeners import Waking
 from services.game.metrics import Stage
 from services.game.resumption import RESUME_GRACE_SECONDS, Resumed
 from services.game.shell import Shell
+from services.game.steps import pause
 from services.game.story import Audience, Story
 from services.storage.endings import Evidence
 from services.storage.entry import Entry, Judged
@@ -135,7 +136,10 @@ class Room(Hearing):
                 await self._commit(with_deal(self.story, (), self._script))
             while not self.story.over:
                 message = await self._next()
-                if message is not None:
+                if isinstance(message, Asked):
+                    await self._take(message)
+                elif message is not None:
+                    tracing.enter(None)
                     await self._handle(message)
                 elif self.departure.begun:
                     self.departure.cleanly = True
@@ -210,18 +214,15 @@ class Room(Hearing):
         while not self._inbox:
             if self.departure.begun:
                 return None
-            if not await self._steps.change(self._limit.at) and self._limit.over() and not self._inbox:
+            if self._limit.at is None:
+                await pause
+            elif not await self._steps.change(self._limit.at) and self._limit.over() and not self._inbox:
                 return None
         return self._inbox.pop()
 
-    async def _handle(self, message: Message) -> None:
-        tracing.enter(message.course.trace if isinstance(message, Asked) else None)
+    async def _handle(self, message: Probed | Ended) -> None:
+        """What is heard of the match from anybody but its players."""
         match message:
-            case Asked():
-                self._answering = message
-                message.course.reached(Stage.QUEUE)
-                message.settle(await self._answer(message))
-                self._answering = None
             case Probed():
                 probe = message.probe
                 if self._current(probe.key):
@@ -242,22 +243,44 @@ class Room(Hearing):
 
     # Commands.
 
-    async def _answer(self, asked: Asked) -> Answer:
-        before = repeated(self.story, asked)
+    async def _take(self, asked: Asked) -> None:
+        """A command."""
+        tracing.enter(asked.course.trace)
+        self._answering = asked
+        asked.course.reached(Stage.QUEUE)
+        answer: Answer | None
+        ruling = self._ruling(asked)
+        if not isinstance(ruling, tuple):
+            answer = ruling
+        elif asked.untimed:
+            answer = await self._carry_out_untimed(asked, ruling)
+        else:
+            answer = await self._carry_out(asked, ruling)
+        if answer is not None:
+            asked.settle(answer)
+        self._answering = None
+
+    def _ruling(self, asked: Asked) -> tuple[Event, ...] | Answer:
+        """The events of a command; its answer, if it has no effect or had it before."""
+        story = self.story
+        before = repeated(story, asked)
         if before is not None:
             return before
-        ruling = rule(self.story.state, asked)
-        if ruling is Refusal.NOT_STARTED and isinstance(asked.command, Resign) and self.story.row.asked_for:
+        ruling = rule(story.state, asked)
+        if ruling is Refusal.NOT_STARTED and isinstance(asked.command, Resign) and story.row.asked_for:
             # Nobody is held to a match that one of the two has made: whoever leaves before it begins cancels it.
-            ruling = cancel(self.story.state, (asked.command.seat,))
-        if isinstance(ruling, Refusal):
-            self._shell.metrics.refusals.labels(ruling.value).inc()
-            return refusal_error(ruling)
+            ruling = cancel(story.state, (asked.command.seat,))
+        if isinstance(ruling, tuple):
+            return ruling
+        self._shell.metrics.refusals.labels(ruling.value).inc()
+        return refusal_error(ruling)
+
+    async def _carry_out_untimed(self, asked: Asked, ruling: tuple[Event, ...]) -> ServiceError | None:
+        """A command that takes no turn; why it has no effect, if it has none."""
         if isinstance(asked.command, Start) and (refused := await self._take_seat(asked)) is not None:
             return refused
-        if asked.untimed:
-            return await self._carry_out(asked, ruling, None)
-        return await self._carry_out_timed(asked, ruling)
+        await self._commit(with_deal(self.story, ruling, self._script), asked=asked)
+        return None
 
     async def _take_seat(self, asked: Asked) -> ServiceError | None:
         """Who was invited accepts by pressing Start; why that cannot be, if it cannot."""
@@ -267,39 +290,21 @@ class Room(Hearing):
             return None
         try:
             taking = self._shell.journal.seat(row.match_id, self.fence, player.player_id)
-            seated = await self._steps.until(asyncio.ensure_future(taking))
+            seated = await asyncio.ensure_future(taking)
         except TRANSIENT:
             return try_again("the seat could not be taken now")
         return None if isinstance(seated, Seated) else busy(seated.match_id)
 
-    async def _carry_out_timed(self, asked: Asked, ruling: tuple[Event, ...]) -> Answer:
+    async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...]) -> ServiceError | None:
+        """A command that takes a turn, once the clock has judged it; why it has no effect, if it has none."""
         decision = self._decision
         assert decision is not None, "a timed command answers an open decision"
         effect = clock.Effect.CONTINUES if isinstance(asked.command, Draw) else clock.Effect.ENDS
         arrival = decision.arrival(asked, effect)
         judgement = await self._judge(arrival)
-        match judgement:
-            case Verdict():
-                asked.course.judged(judgement)
-            case Timeout():
-                await self._forfeit(judgement, arrival)
-                return refusal_error(Refusal.CLOCK_EXPIRED)
-            case Void():
-                await self._void(judgement.reason, judgement.evidence_id, {"summary": judgement.summary})
-                return refusal_error(Refusal.MATCH_OVER)
-            case Declared():
-                await self._void_by_operator(judgement.incident)
-                return refusal_error(Refusal.MATCH_OVER)
-            case Mismatch():
-                await self._mismatch(judgement)
-                return refusal_error(Refusal.MATCH_OVER)
-            case Stale():
-                raise FencedError(self.story.row.match_id)
-            case LogLost():
-                raise LogLostError(self.story.row.match_id, judgement.why)
-            case None:
-                await self._void("clock_unreachable", None, {"hold_ns": self._shell.policy.hold_max_ns})
-                return refusal_error(Refusal.MATCH_OVER)
+        if not isinstance(judgement, Verdict):
+            return await self._without_verdict(judgement, arrival)
+        asked.course.judged(judgement)
         cost = decision.cost(arrival)
         told = (judgement.elapsed_ns, judgement.consumed_ns, judgement.charge_ns, judgement.bank_after_ns)
         if told != cost:
@@ -309,13 +314,19 @@ class Room(Hearing):
             return refusal_error(Refusal.MATCH_OVER)
         timed = TurnTimed(decision.opened.seat, decision.key.decision_no, *cost)
         judged = decision.judged(arrival, cost, judgement, self._shell)
-        return await self._carry_out(asked, (timed, *ruling), judged)
+        await self._commit((timed, *ruling), asked=asked, judged=judged)
+        return None
 
-    async def _carry_out(self, asked: Asked, ruling: tuple[Event, ...], judged: Judged | None) -> Answer:
-        events = with_deal(self.story, ruling, self._script)
-        answered = await self._commit(events, asked=asked, judged=judged)
-        assert answered is not None, "somebody has asked"
-        return answered
+    async def _without_verdict(self, judgement: Ended | None, arrival: Arrival) -> ServiceError:
+        """What ends the match while a command waits to be judged; None when nothing is said for too long."""
+        if isinstance(judgement, Timeout):
+            await self._forfeit(judgement, arrival)
+            return refusal_error(Refusal.CLOCK_EXPIRED)
+        if judgement is None:
+            await self._void("clock_unreachable", None, {"hold_ns": self._shell.policy.hold_max_ns})
+        else:
+            await self._handle(judgement)
+        return refusal_error(Refusal.MATCH_OVER)
 
     async def _commit(
         self,
@@ -325,7 +336,7 @@ class Room(Hearing):
         judged: Judged | None = None,
         evidence: Evidence | None = None,
         touched: tuple[Touched, ...] = (),
-    ) -> Answered | None:
+    ) -> None:
         """Durable first: nobody may hear of an event that a crash could take back."""
         story, answered = self.story, None
         entry = Entry(
@@ -335,18 +346,18 @@ class Room(Hearing):
             last_sequence=story.sequence + len(events),
             fence=self.fence,
             events=events_to_text(events),
-            seat=None if asked is None else asked.command.seat.value,
+            seat=None if asked is None else asked.command.seat,
             request_id=None if asked is None else asked.request_id,
             request_hash=None if asked is None else asked.payload,
             judged=judged,
             ending=ending_of(story, events, evidence),
             touched=touched + touched_by(self._decision, asked, judged, events, self._shell),
         )
-        await self._steps.until(self._shell.journal.append(entry))
+        await self._shell.journal.append(entry)
         self._shell.tally.stored(entry, rated=story.row.rated)
         # Whoever cannot prove to be the owner opens and publishes nothing.
         if not self._shell.lease.fresh:
-            await self._steps.until(asyncio.ensure_future(self._shell.lease.until_fresh()))
+            await asyncio.ensure_future(self._shell.lease.until_fresh())
         if asked is not None:
             asked.course.reached(Stage.COMMIT)
             answered = Answered(asked.payload, entry.first_sequence, entry.last_sequence)
@@ -364,9 +375,9 @@ class Room(Hearing):
             asked.tell(answered)
         to_act = story.state.to_act
         self.listeners.announce(None if to_act is None else story.audience_at(to_act))
-        if asked is not None:
+        if asked is not None and answered is not None:
             asked.course.published(story.revision)
-        return answered
+            asked.settle(answered)
 
     # Decisions and limits.
 

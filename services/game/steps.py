@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import types
 from collections.abc import Coroutine, Generator
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any, Final
 
 
-@types.coroutine
-def pause() -> Generator[None, None, None]:
-    """Waits for a `go`, whatever it is for: whoever waits looks again. Inside of `Steps.run` only."""
-    yield
+class _Pause:
+    """Not a generator: that would be one more thing to make, and to go through, each time."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return iter(_ONCE)  # type: ignore[return-value]  # nothing but its values is asked for
+
+
+_ONCE: Final = (None,)
+pause: Final = _Pause()
+"""To be awaited, inside of `Steps.run` only: waits for a `go`, whatever it is for. Whoever waits looks again."""
 
 
 class Steps:
@@ -28,40 +31,54 @@ class Steps:
 
     def __init__(self) -> None:
         self._coroutine: Coroutine[Any, None, None] | None = None
-        self._context = contextvars.copy_context()
+        self._in_context = contextvars.copy_context().run
+        self._awaited: asyncio.Future[Any] | None = None
+        """The future it waits for, if it does: until that is done nothing else is for it."""
         self._going = False
         self._over: asyncio.Future[None] | None = None
 
     async def run(self, coroutine: Coroutine[Any, None, None]) -> None:
-        """Runs it to its end. It may wait for nothing but `pause`, `change` and `until`.
+        """Runs it to its end. It may wait for nothing but `pause`, `change`, and futures and tasks.
 
-        When the task that calls this is cancelled, so is the coroutine.
+        When the task that calls this is cancelled, so are the coroutine and what it waits for.
         """
         self._coroutine, self._over = coroutine, asyncio.get_running_loop().create_future()
         self.go()
         try:
             await self._over
         except asyncio.CancelledError:
-            if self._coroutine is not None:
-                self._step(self._coroutine.throw, asyncio.CancelledError())
+            awaited, coroutine = self._awaited, self._coroutine
+            if coroutine is not None:
+                self._step(coroutine.throw, asyncio.CancelledError())
+            if awaited is not None:
+                awaited.cancel()
             raise
 
     def go(self, *_: object) -> None:
         """Something may have come that it waits for."""
-        if self._coroutine is not None and not self._going:
-            self._step(self._coroutine.send, None)
+        coroutine, awaited = self._coroutine, self._awaited
+        if coroutine is not None and not self._going and (awaited is None or awaited.done()):
+            self._step(coroutine.send, None)
 
     def _step(self, step: Any, value: object) -> None:
-        self._going = True
+        self._going, self._awaited = True, None
         try:
-            if self._context.run(step, value) is not None and self._coroutine is not None:
-                # Nobody would ever say that it has come.
-                wrong = RuntimeError("a coroutine of steps waits for nothing but what they offer")
-                self._context.run(self._coroutine.throw, wrong)
+            waits_for = self._in_context(step, value)
+            if waits_for is not None:
+                self._await(waits_for)
         except BaseException as error:  # noqa: BLE001 - whatever ends it is told to whoever runs it
             self._end(error)
         finally:
             self._going = False
+
+    def _await(self, waits_for: object) -> None:
+        if isinstance(waits_for, asyncio.Future):
+            self._awaited = waits_for
+            waits_for.add_done_callback(self.go)
+        elif self._coroutine is not None:
+            # Nobody would ever say that it has come.
+            wrong = RuntimeError("a coroutine of steps waits for nothing but what they offer")
+            self._in_context(self._coroutine.throw, wrong)
 
     def _end(self, error: BaseException) -> None:
         self._coroutine, over = None, self._over
@@ -75,22 +92,12 @@ class Steps:
     async def change(self, until: float | None) -> bool:
         """Waits for a `go`; False when `until`, on the loop's clock, came first."""
         if until is None:
-            await pause()
+            await pause
             return True
         loop = asyncio.get_running_loop()
         timer = loop.call_at(until, self.go)
         try:
-            await pause()
+            await pause
         finally:
             timer.cancel()
         return loop.time() < until
-
-    async def until(self, done: asyncio.Future[T]) -> T:
-        """What comes of a future or a task. It is cancelled with the coroutine."""
-        done.add_done_callback(self.go)
-        try:
-            while not done.done():
-                await pause()
-        finally:
-            done.cancel()
-        return done.result()

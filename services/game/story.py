@@ -100,7 +100,7 @@ class Story:
     def asked_as(self, seat: Seat, request_id: str) -> Named:
         """The name of a request in this match. A player's ids are nobody else's; at one device both seats are one
         player's."""
-        return "" if self.row.same_device else seat.value, request_id
+        return "" if self.row.same_device else seat, request_id
 
     @property
     def over(self) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from engine.clock import MILLISECOND, SECOND
 from engine.refusal import Refusal
 from services.game.asked import Asked, repeated, rule
-from services.game.course import Answer
 from services.game.massloss import WINDOW_SECONDS
 from services.game.room import Room
 from services.wire import clock_messages as m
@@ -151,29 +150,27 @@ class EngineWatch:
 
     def take_place(self, room: Room) -> None:
         """Looks at what this room answers."""
-        answer = room._answer
-        if getattr(answer, "watched", False):
+        take = room._take
+        if getattr(take, "watched", False):
             return
 
-        async def watched(asked: Asked) -> Answer:
-            return await self._answered(room, asked, answer)
+        async def watched(asked: Asked) -> None:
+            await self._taken(room, asked, take)
 
         watched.watched = True  # type: ignore[attr-defined]
-        room._answer = watched  # type: ignore[method-assign]
+        room._take = watched  # type: ignore[method-assign]
 
-    async def _answered(
-        self, room: Room, asked: Asked, answer: Callable[[Asked], Awaitable[Answer]]
-    ) -> Answer:
+    async def _taken(self, room: Room, asked: Asked, take: Callable[[Asked], Awaitable[None]]) -> None:
         """I15: what is illegal, stale or a repeat changes nothing, not even for the clock."""
         story = room.story
         if repeated(story, asked) is None and not isinstance(rule(story.state, asked), Refusal):
-            return await answer(asked)
+            await take(asked)
+            return
         before = self._clock_state(room)
-        given = await answer(asked)
+        await take(asked)
         self._world.count("checked I15")
         if self._clock_state(room) != before:
             self._world.violate("I15", f"{asked.command}, which has no effect, changed what the clock knows")
-        return given
 
     def _clock_state(self, room: Room) -> Any:
         match_id, decision = room.story.row.match_id, room._decision

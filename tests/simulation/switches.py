@@ -21,7 +21,6 @@ from services.game import limits, massloss, room, rooms
 from services.game.asked import Asked, rule
 from services.game.clock_client import ClockLink
 from services.game.decision import OpenDecision
-from services.game.inbox import Message
 from services.game.livetime import LiveTime, Stamp
 from services.game.room import Room
 from services.storage import incidents
@@ -230,12 +229,11 @@ class FreshDelay(matchclock.MatchClock):
 class SlowRoom(Room):
     """A command waits in line for a moment before anybody looks at it, which is nobody's time."""
 
-    async def _handle(self, message: Message) -> None:
-        if isinstance(message, Asked):
-            until = asyncio.get_running_loop().time() + 0.02
-            while await self._steps.change(until):
-                pass
-        await super()._handle(message)
+    async def _take(self, asked: Asked) -> None:
+        until = asyncio.get_running_loop().time() + 0.02
+        while await self._steps.change(until):
+            pass
+        await super()._take(asked)
 
 
 class ProbeOvertakes(SlowRoom):
@@ -278,11 +276,11 @@ class WallTime(LiveTime):
 class ToldOfNonsense(Room):
     """What is illegal or stale reaches the clock like any other command (R6)."""
 
-    async def _answer(self, asked: Asked) -> Any:
+    def _ruling(self, asked: Asked) -> Any:
         decision = self._decision
         if decision is not None and isinstance(rule(self.story.state, asked), Refusal):
             self._shell.clock.arrive(decision.arrival(asked, Effect.ENDS))
-        return await super()._answer(asked)
+        return super()._ruling(asked)
 
 
 class PaysForTheWait(OpenDecision):

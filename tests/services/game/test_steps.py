@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -32,7 +32,7 @@ class Room:
         try:
             while True:
                 while not self.inbox:
-                    await pause()
+                    await pause
                 number = self.inbox.pop(0)
                 if number < 0:
                     raise ValueError(number)
@@ -139,13 +139,16 @@ async def test_what_takes_a_task_is_waited_for_and_cancelled_with_it() -> None:
     first, second, never = loop.create_future(), loop.create_future(), loop.create_future()
 
     async def wait() -> None:
-        results.append(await steps.until(first))
+        results.append(await first)
         with pytest.raises(OSError, match="lost"):
-            await steps.until(second)
+            await second
         results.append(0)
-        await steps.until(never)
+        await never
 
     task = asyncio.create_task(steps.run(wait()))
+    await asyncio.sleep(0)
+    steps.go()  # for something else, which is not looked at before
+    assert results == []
     first.set_result(7)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -159,11 +162,18 @@ async def test_what_takes_a_task_is_waited_for_and_cancelled_with_it() -> None:
     assert never.cancelled()
 
 
+class Strange:
+    """Nobody knows when it has come."""
+
+    def __await__(self) -> Generator[int, None, None]:
+        yield 1
+
+
 async def test_whoever_waits_for_anything_else_fails_and_is_not_forgotten() -> None:
     steps = Steps()
 
     async def wait() -> None:
-        await asyncio.get_running_loop().create_future()
+        await Strange()
 
     with pytest.raises(RuntimeError, match="waits for nothing but"):
         await steps.run(wait())
