@@ -139,8 +139,9 @@ class LiveTime:
 
     def soon(self) -> int:
         """An instant not before now, as far as it is known: for starts and for what is left."""
-        raw = self.raw()
-        return max(self.mark(), raw - self._gap_total_at(raw))
+        raw, idle = self.raw(), self._ok
+        # The last idle instant, if what has passed since then is too long already: that will be a gap as a whole.
+        return (raw if 0 <= raw - idle <= self._threshold else idle) - self.gap_total_ns
 
     def _gap_total_at(self, raw: int) -> int:
         """All gaps up to `raw`, one that still lasts included: what is too long already will be one as a whole."""

@@ -42,12 +42,14 @@ class Audience(StrEnum):
     @property
     def seat(self) -> Seat | None:
         """The seat whose view it is; None for those that have none or both."""
-        return Seat(self.value) if self in (Audience.NORTH, Audience.SOUTH) else None
+        return _SEATS.get(self)
 
 
 # A member's name is looked up through its class, which takes longer than what is asked for.
 _DEVICE: Final = Audience.DEVICE
 _SPECTATOR: Final = Audience.SPECTATOR
+_SEATS: Final = {Audience.NORTH: Seat.NORTH, Audience.SOUTH: Seat.SOUTH}
+_AUDIENCES: Final = {seat: audience for audience, seat in _SEATS.items()}
 _OF_DEALS: Final = frozenset({Started, Continued, RoundDealt})
 """What changes what the players have added to the next deal."""
 
@@ -57,6 +59,7 @@ class Story:
 
     def __init__(self, row: MatchRow, seeds: Seeds | None = None) -> None:
         self.row = row
+        self._one_device = row.same_device
         self.seeds = seeds
         """What its deals are drawn from; None for whoever deals no more."""
         self.announced = None if seeds is None else seeds.commitment(1)
@@ -64,6 +67,8 @@ class Story:
         self.offered = NOTHING
         """What the players have added to the next deal."""
         self.state: Match = first_state(row)
+        self.over = False
+        """Whether the match has an outcome."""
         self.revision = 0
         self.sequence = 0
         self.credited_ns = 0
@@ -100,12 +105,7 @@ class Story:
     def asked_as(self, seat: Seat, request_id: str) -> Named:
         """The name of a request in this match. A player's ids are nobody else's; at one device both seats are one
         player's."""
-        return "" if self.row.same_device else seat, request_id
-
-    @property
-    def over(self) -> bool:
-        """Whether the match has an outcome."""
-        return self.state.outcome is not None
+        return "" if self._one_device else seat, request_id
 
     def audience_of(self, player_id: str) -> Audience:
         """How a player is told of this match."""
@@ -118,7 +118,7 @@ class Story:
 
     def audience_at(self, seat: Seat) -> Audience:
         """How the player of a seat is told of this match."""
-        return Audience.DEVICE if self.row.same_device else Audience(seat.value)
+        return _DEVICE if self._one_device else _AUDIENCES[seat]
 
     def tell(self, events: Iterable[Event], credited_ns: int) -> None:
         """Takes in the events of one ruling that is stored."""
@@ -128,32 +128,36 @@ class Story:
                 self.offered = offered(self.offered, (event,))
                 if isinstance(event, RoundDealt):
                     self.announced = event.next_commitment
-            self.state = evolve(self.state, event)
+            self.state = state = evolve(self.state, event)
             self.sequence += 1
-            self._encode(event, credited_ns)
+            public = redact(event, None)
+            self._public.append(parts.event(event_to_bytes(self.sequence, public, state, credited_ns)))
+            if public is not event:
+                # Only of these there is something to hide: what everybody may know, all are told alike.
+                self._tell_apart(event, public)
+            if self._one_device and state.to_act is None:
+                # The turn is over, and so is the showing of its hand: whoever resumes from before it now holds the
+                # device in the other seat's turn (rule 7.4), and is told what everybody is.
+                self._own[_DEVICE].clear()
+        self.over = self.state.outcome is not None
+        if self.sequence - self._forgotten > HISTORY_MAX:
+            self._forget()
 
-    def _encode(self, event: Event, credited_ns: int) -> None:
-        public = redact(event, None)
-        self._public.append(self._encoded(public, credited_ns))
-        if public is not event:
-            # Only of these there is something to hide: what everybody may know, all are told alike.
-            for audience, own in self._own.items():
-                device = audience is Audience.DEVICE
-                seen = redact_for_device(event) if device else redact(event, audience.seat, self.state.mode)
-                if seen != public:
-                    own[self.sequence] = self._encoded(seen, credited_ns)
-        if len(self._public) > HISTORY_MAX:
-            del self._public[0]
-            self._forgotten += 1
-            for own in self._own.values():
-                own.pop(self._forgotten, None)
-        if self.row.same_device and self.state.to_act is None:
-            # The turn is over, and so is the showing of its hand: whoever resumes from before it now holds the device in
-            # the other seat's turn (rule 7.4), and is told what everybody is.
-            self._own[Audience.DEVICE].clear()
+    def _tell_apart(self, event: Event, public: SeatEvent) -> None:
+        """What those are told of an event who are told more than everybody is."""
+        for audience, own in self._own.items():
+            device = audience is _DEVICE
+            seen = redact_for_device(event) if device else redact(event, audience.seat, self.state.mode)
+            if seen != public:
+                own[self.sequence] = parts.event(event_to_bytes(self.sequence, seen, self.state))
 
-    def _encoded(self, seen: SeatEvent, credited_ns: int) -> bytes:
-        return parts.event(event_to_bytes(self.sequence, seen, self.state, credited_ns))
+    def _forget(self) -> None:
+        """The oldest events, if there are too many."""
+        forgotten, self._forgotten = self._forgotten, self.sequence - HISTORY_MAX
+        del self._public[: self._forgotten - forgotten]
+        for own in self._own.values():
+            for sequence in range(forgotten + 1, self._forgotten + 1):
+                own.pop(sequence, None)
 
     def since(self, audience: Audience, sequence: int) -> bytes | None:
         """The events after `sequence`, in a WatchResponse; None when they are not all kept, or the number is of the
@@ -170,7 +174,7 @@ class Story:
     def view(self, audience: Audience) -> View:
         """The table as this audience may see it."""
         state = self.state
-        if audience is not Audience.DEVICE:
+        if audience is not _DEVICE:
             return view(state, audience.seat)
         # Whoever holds the device acts for the seat on the move, and presses for either.
         seen = view(state, state.to_act or state.awaiting_reveal or Seat.NORTH)

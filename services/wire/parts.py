@@ -25,8 +25,8 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_VARINTS: Final = tuple(map(_varint, range(1 << 11)))
-"""The lengths of nearly all parts."""
+_KNOWN: Final = 1 << 9
+"""Nearly all parts are shorter."""
 
 
 class Part:
@@ -34,11 +34,12 @@ class Part:
 
     def __init__(self, kind: type[Message], name: str) -> None:
         self._tag = _varint(kind.DESCRIPTOR.fields_by_name[name].number << 3 | _LENGTH_DELIMITED)
+        self._heads = [self._tag + _varint(length) for length in range(_KNOWN)]
 
     def of(self, encoded: bytes) -> bytes:
         """The field with such a message, which is encoded already."""
         length = len(encoded)
-        return self._tag + (_VARINTS[length] if length < len(_VARINTS) else _varint(length)) + encoded
+        return (self._heads[length] if length < _KNOWN else self._tag + _varint(length)) + encoded
 
 
 _SNAPSHOT: Final = Part(match_service_pb2.WatchResponse, "snapshot")
