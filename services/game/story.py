@@ -14,7 +14,7 @@ from typing import Final
 from engine.event import Continued, Event, RoundDealt, Started
 from engine.eventjson import event_from_json
 from engine.match import Match, evolve, legal
-from engine.seats import Seat
+from engine.seats import SEATS, Seat
 from engine.shuffle import NOTHING, offered
 from engine.view import SeatEvent, View, choices_of, redact, redact_for_device, view
 from services.game.answers import Answered, Answers, Named
@@ -39,17 +39,17 @@ class Audience(StrEnum):
     DEVICE = "device"
     """The one connection that holds both seats of a shared device (rule 7.4)."""
 
-    @property
-    def seat(self) -> Seat | None:
-        """The seat whose view it is; None for those that have none or both."""
-        return _SEATS.get(self)
+    seat: Seat | None
+    """The seat whose view it is; None for those that have none or both."""
+
+    def __init__(self, value: str) -> None:
+        self.seat = Seat(value) if value in SEATS else None
 
 
 # A member's name is looked up through its class, which takes longer than what is asked for.
 _DEVICE: Final = Audience.DEVICE
 _SPECTATOR: Final = Audience.SPECTATOR
-_SEATS: Final = {Audience.NORTH: Seat.NORTH, Audience.SOUTH: Seat.SOUTH}
-_AUDIENCES: Final = {seat: audience for audience, seat in _SEATS.items()}
+_AUDIENCES: Final = {audience.seat: audience for audience in Audience if audience.seat is not None}
 _OF_DEALS: Final = frozenset({Started, Continued, RoundDealt})
 """What changes what the players have added to the next deal."""
 
