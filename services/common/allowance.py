@@ -39,9 +39,13 @@ class Allowance:
     def wait(self, key: str, cost: float = 1.0) -> float:
         """0 when so much is there, and then it is spent; else the seconds until it will be, and nothing is spent."""
         spent, now = self._owed(key)
-        short = spent + cost - self.rate.at_once
-        self._remember(key, spent if short > 0 else spent + cost, now)
-        return max(0.0, short / self.rate.per_second)
+        rate = self.rate
+        short = spent + cost - rate.at_once
+        if short > 0:
+            self._remember(key, spent, now)
+            return short / rate.per_second
+        self._remember(key, spent + cost, now)
+        return 0.0
 
     def charge(self, key: str, cost: float) -> None:
         """Spends so much, whether it is there or not; less than nothing gives back."""
@@ -51,8 +55,11 @@ class Allowance:
 
     def _owed(self, key: str) -> tuple[float, float]:
         now = self._now()
-        spent, at = self._spent.pop(key, (0.0, now))
-        return max(0.0, spent - (now - at) * self.rate.per_second), now
+        known = self._spent.pop(key, None)
+        if known is None:
+            return 0.0, now
+        spent = known[0] - (now - known[1]) * self.rate.per_second
+        return (spent if spent > 0 else 0.0), now
 
     def _remember(self, key: str, spent: float, now: float) -> None:
         self._spent[key] = (spent, now)

@@ -10,6 +10,7 @@ import inspect
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import asyncpg
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.common import errors, tracing
 from services.common.auth import set_caller
+from services.common.counting import Count
 from services.common.errors import ServiceError, SlowReaderError, malformed
 from services.common.gates import Gate
 from services.common.limits import Limit, LimitError, Limits, set_visit
@@ -72,10 +74,10 @@ _TOO_LARGE = object()
 
 
 def _forgiving(
-    deserialize: Callable[[bytes], Any], received: Callable[[], None], bytes_max: int
+    deserialize: Callable[[bytes], Any], received: Count, bytes_max: int
 ) -> Callable[[bytes], Any]:
     def read(raw: bytes) -> Any:
-        received()
+        received.value += 1
         if len(raw) > bytes_max:
             return _TOO_LARGE
         try:
@@ -86,9 +88,9 @@ def _forgiving(
     return read
 
 
-def _counting(serialize: Callable[[Any], bytes], sent: Callable[[], None]) -> Callable[[Any], bytes]:
+def _counting(serialize: Callable[[Any], bytes], sent: Count) -> Callable[[Any], bytes]:
     def write(message: Any) -> bytes:
-        sent()
+        sent.value += 1
         # What many are told alike is encoded once, by whoever tells it.
         return message if isinstance(message, bytes) else serialize(message)
 
@@ -189,9 +191,9 @@ class Guard(grpc.aio.ServerInterceptor):
         codecs = {
             # Messages are counted where they become bytes: there is no other way in or out.
             "request_deserializer": _forgiving(
-                handler.request_deserializer, metrics.received.inc, self._bytes_max
+                handler.request_deserializer, metrics.received, self._bytes_max
             ),
-            "response_serializer": _counting(handler.response_serializer, metrics.sent.inc),
+            "response_serializer": _counting(handler.response_serializer, metrics.sent),
         }
         if answers:
             inner = handler.stream_stream if asks else handler.unary_stream
@@ -202,10 +204,7 @@ class Guard(grpc.aio.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(self._unary(call, inner, asks=asks), **codecs)
 
     def _calls(self, method: str, metrics: CallMetrics, gate: Gate | None) -> _Call:
-        async def call(context: Context, run: Callable[[], Awaitable[Any]]) -> Any:
-            return await self._call(method, metrics, gate, context, run)
-
-        return call
+        return partial(self._call, method, metrics, gate)
 
     def _unary(self, call: _Call, inner: Behaviour, *, asks: bool) -> Behaviour:
         async def behaviour(_: Any, context: Context) -> Any:

@@ -23,7 +23,7 @@ from services.game.livetime import Stamp, kernel_now
 from services.game.metrics import CommandMetrics, Result, Stage
 from services.storage.pool import TRANSIENT
 from services.wire.clock_messages import Verdict
-from services.wire.commands import is_match_id, is_request_id
+from services.wire.commands import is_harmless, is_match_id, is_request_id
 
 MALFORMED: Final = "malformed"
 """In place of what a client calls an id and is none: it does not choose what our lines say."""
@@ -162,8 +162,8 @@ class Course:
 
     def _line(self, result: Result, answer: Answer | Exception) -> str:
         line = (
-            f'"match_id": {_id(self.match_id, is_match_id)}, "player_id": {quoted(self.player_id)}, '
-            f'"request_id": {_id(self.request_id, is_request_id)}, "decision_no": {self.decision_id}, '
+            f'"match_id": {_id(self.match_id, is_match_id, is_match_id)}, "player_id": {quoted(self.player_id)}, '
+            f'"request_id": {_id(self.request_id, is_request_id, is_harmless)}, "decision_no": {self.decision_id}, '
             f'"kind": "{self.kind}", "result": "{result}"'
         )
         if not isinstance(answer, Answered):
@@ -202,9 +202,9 @@ def _known(text: str, is_id: Callable[[str], bool]) -> str:
     return text if not text or is_id(text) else MALFORMED
 
 
-def _id(text: str, is_id: Callable[[str], bool]) -> str:
-    """In JSON. What has the form of a UUID, as nearly all have, needs no looking at."""
-    return f'"{text}"' if is_match_id(text) else quoted(_known(text, is_id))
+def _id(text: str, is_id: Callable[[str], bool], is_harmless: Callable[[str], bool]) -> str:
+    """In JSON. Nearly all are harmless, and these need no looking at."""
+    return f'"{text}"' if is_harmless(text) else quoted(_known(text, is_id))
 
 
 def result_of(answer: Answer | Exception) -> Result:

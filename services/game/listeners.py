@@ -17,9 +17,11 @@ PROMPT: Final = 2
 """Streams of a seat that are woken at once, whatever else there is to tell: the newest, which its player looks at."""
 
 
-_NORTH_ACTS: Final = (Audience.SOUTH, Audience.NORTH, Audience.DEVICE, Audience.SPECTATOR)
-_SOUTH_ACTS: Final = (Audience.NORTH, Audience.SOUTH, Audience.DEVICE, Audience.SPECTATOR)
-"""In this order news is told."""
+_NORTH: Final = Audience.NORTH
+_OTHERS: Final = ((Audience.DEVICE, PROMPT), (Audience.SPECTATOR, 0))
+_NORTH_ACTS: Final = ((Audience.SOUTH, PROMPT), (Audience.NORTH, PROMPT), *_OTHERS)
+_SOUTH_ACTS: Final = ((Audience.NORTH, PROMPT), (Audience.SOUTH, PROMPT), *_OTHERS)
+"""In this order news is told, and to how many streams of an audience at once."""
 
 
 class Waking(Protocol):
@@ -97,13 +99,13 @@ class Listeners:
         """
         self.news += 1
         later: list[Waking] = []
-        for audience in _NORTH_ACTS if to_act is Audience.NORTH else _SOUTH_ACTS:
-            if not self._wakes[audience]:
-                continue
-            wakes = list(self._wakes[audience])
-            first = len(wakes) if audience is Audience.SPECTATOR else max(0, len(wakes) - PROMPT)
-            for wake in wakes[first:]:
+        for audience, at_once in _NORTH_ACTS if to_act is _NORTH else _SOUTH_ACTS:
+            wakes = tuple(self._wakes[audience])
+            waits = len(wakes) - at_once
+            if waits > 0:
+                later += wakes[:waits]
+                wakes = wakes[waits:]
+            for wake in wakes:
                 wake.set()
-            later += wakes[:first]
         if later:
             self._pace.wake(later)

@@ -111,8 +111,9 @@ class Wake:
 
     def set(self) -> None:
         """There is something to say."""
-        self._is_set = True
-        self._go_on()
+        if not self._is_set:
+            self._is_set = True
+            self._go_on()
 
     def late(self) -> None:
         """There has been nothing to say for long: time for a heartbeat."""
@@ -168,7 +169,7 @@ class Conversation:
     def __init__(self, follower: Follower, quiet: Patience[Wake]) -> None:
         self._follower = follower
         self._wake = Wake(quiet)
-        self._answers: list[pb.Answer] = []
+        self._answers: list[bytes] = []
         self._expected = 0
         self._error: BaseException | None = None
 
@@ -178,7 +179,7 @@ class Conversation:
 
         def arrived(answer: Answer) -> None:
             self._expected -= 1
-            self._answers.append(answer_to_pb(request_id, answer))
+            self._answers.append(answer_to_bytes(request_id, answer))
             self._wake.set()
 
         return arrived
@@ -219,8 +220,10 @@ def applied_to_pb(answered: Answered) -> pb.Applied:
     return pb.Applied(first_sequence=answered.first_sequence, last_sequence=answered.last_sequence)
 
 
-def answer_to_pb(request_id: str, answer: Answer) -> pb.Answer:
-    """An answer of a Play stream."""
+def answer_to_bytes(request_id: str, answer: Answer) -> bytes:
+    """An answer of a Play stream, in a PlayResponse."""
     if isinstance(answer, ServiceError):
-        return pb.Answer(request_id=request_id, refused=refused_to_pb(answer))
-    return pb.Answer(request_id=request_id, applied=applied_to_pb(answer))
+        result = parts.refused(refused_to_pb(answer).SerializeToString())
+    else:
+        result = parts.applied(applied_to_pb(answer).SerializeToString())
+    return parts.answer(request_id, result)

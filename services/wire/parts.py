@@ -30,20 +30,24 @@ _KNOWN: Final = 1 << 9
 
 
 class Part:
-    """A field that holds a message."""
+    """A field that holds a message, or a text."""
 
     def __init__(self, kind: type[Message], name: str) -> None:
         self._tag = _varint(kind.DESCRIPTOR.fields_by_name[name].number << 3 | _LENGTH_DELIMITED)
         self._heads = [self._tag + _varint(length) for length in range(_KNOWN)]
 
     def of(self, encoded: bytes) -> bytes:
-        """The field with such a message, which is encoded already."""
+        """The field with what it holds, which is encoded already."""
         length = len(encoded)
         return (self._heads[length] if length < _KNOWN else self._tag + _varint(length)) + encoded
 
 
 _SNAPSHOT: Final = Part(match_service_pb2.WatchResponse, "snapshot")
 _NEWS: Final = Part(match_service_pb2.PlayResponse, "news")
+_ANSWERS: Final = Part(match_service_pb2.PlayResponse, "answers")
+_REQUEST_ID: Final = Part(match_service_pb2.Answer, "request_id")
+_APPLIED: Final = Part(match_service_pb2.Answer, "applied")
+_REFUSED: Final = Part(match_service_pb2.Answer, "refused")
 _TABLE: Final = Part(match_service_pb2.Snapshot, "table")
 _QUESTION: Final = Part(table_pb2.Table, "prompt")
 
@@ -60,7 +64,22 @@ def snapshot(sequence: int, table: bytes, question: bytes) -> bytes:
     return _SNAPSHOT.of(numbered + _TABLE.of(table + _QUESTION.of(question)))
 
 
-def play_response(news: bytes | None, answers: Iterable[match_service_pb2.Answer]) -> bytes:
+def answer(request_id: str, result: bytes) -> bytes:
+    """An answer in a PlayResponse: `applied` or `refused`."""
+    return _ANSWERS.of(_REQUEST_ID.of(request_id.encode()) + result)
+
+
+def applied(encoded: bytes) -> bytes:
+    """The effect of a command in an Answer."""
+    return _APPLIED.of(encoded)
+
+
+def refused(encoded: bytes) -> bytes:
+    """A refusal in an Answer."""
+    return _REFUSED.of(encoded)
+
+
+def play_response(news: bytes | None, answers: Iterable[bytes]) -> bytes:
     """News, which are a WatchResponse, and answers."""
-    said = match_service_pb2.PlayResponse(answers=answers).SerializeToString()
+    said = b"".join(answers)
     return said if news is None else _NEWS.of(news) + said
