@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from services.storage.endings import Ending
 from services.storage.incidents import Touched
@@ -68,17 +68,60 @@ COLUMNS: Final = (
     ),
 )
 NAMES: Final = ", ".join(name for name, _ in COLUMNS)
-VALUES: Final = ", ".join("i.events::jsonb" if name == "events" else f"i.{name}" for name, _ in COLUMNS)
 
 
-_PLAIN: Final = attrgetter(*(name for name, _ in COLUMNS[: -len(_JUDGED)]))
-_FIGURES: Final = attrgetter(*_JUDGED)
-_NOT_JUDGED: Final = (None,) * len(_JUDGED)
+_NUMBERS: Final = tuple(name for name, kind in COLUMNS if kind == "bigint")
+_TEXTS: Final = tuple(name for name, kind in COLUMNS if kind != "bigint")
+ROW_ENDS: Final = "\x1e"
+FIELD_ENDS: Final = "\x1f"
+"""JSON writes such characters in another way, and nothing else that is stored has them."""
+NULL: Final = "None"
+"""As Python writes it. A request id that is the same has something before it."""
+_CASTS: Final = {
+    "match_id": "{}::uuid",
+    "events": "{}::jsonb",
+    "request_id": "substr({}, 2)",
+    "request_hash": "decode({}, 'hex')",
+}
 
 
-def arrays(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
-    """The parameters of a statement that takes `COLUMNS`, one array each. There must be an entry."""
-    rows = (
-        _PLAIN(entry) + (_NOT_JUDGED if entry.judged is None else _FIGURES(entry.judged)) for entry in entries
+def rows_sql(parameter: int) -> str:
+    """A query for what `rows` has put into the text that is this parameter: columns with the names of `COLUMNS`."""
+    fields = {name: f"numbers[{place}]" for place, name in enumerate(_NUMBERS, 1)} | {
+        name: _CASTS.get(name, "{}").format(f"field[{place}]") for place, name in enumerate(_TEXTS, 2)
+    }
+    # With `offset 0` a row is taken to pieces once, and not once for each column.
+    return f"""
+        select {", ".join(f"{fields[name]} as {name}" for name, _ in COLUMNS)} from (
+            select field, replace(field[1], '{NULL}', 'NULL')::bigint[] as numbers from (
+                select string_to_array(line, '{FIELD_ENDS}', '{NULL}') as field
+                from string_to_table(${parameter}::text, '{ROW_ENDS}') as line offset 0
+            ) as taken offset 0
+        ) as divided"""  # noqa: S608 - made of the constants above
+
+
+_IDENTITY: Final = attrgetter(*(name for name in _NUMBERS if name not in _JUDGED))
+_FIGURES: Final = attrgetter(*(name for name in _NUMBERS if name in _JUDGED))
+_MARKS: Final = attrgetter(*(name for name in _TEXTS if name in _JUDGED))
+_NO_FIGURES: Final = (None,) * sum(name in _JUDGED for name in _NUMBERS)
+_NO_MARKS: Final = (None,) * sum(name in _JUDGED for name in _TEXTS)
+_ROW: Final = FIELD_ENDS.join(("{" + ",".join(["%s"] * len(_NUMBERS)) + "}", *(["%s"] * len(_TEXTS))))
+
+
+def rows(entries: Sequence[Entry]) -> str:
+    """All of it in one text, for `rows_sql`: the driver looks at each element of an array, which is 24 times as many."""
+    return ROW_ENDS.join(map(_row, entries))
+
+
+def _row(entry: Entry) -> str:
+    judged, asked, payload = entry.judged, entry.request_id, entry.request_hash
+    texts = (
+        entry.match_id,
+        entry.events,
+        entry.seat,
+        None if asked is None else f"={asked}",
+        None if payload is None else payload.hex(),
     )
-    return list(zip(*rows, strict=True))
+    if judged is None:
+        return _ROW % (*_IDENTITY(entry), *_NO_FIGURES, *texts, *_NO_MARKS)
+    return _ROW % (*_IDENTITY(entry), *_FIGURES(judged), *texts, *_MARKS(judged))

@@ -10,12 +10,12 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple, Protocol
 
 from services.common.logs import get_logger
 from services.storage.endings import Ending, ending_columns, ending_sql
-from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
+from services.storage.entry import NAMES, Entry, rows, rows_sql
 from services.storage.incidents import INCIDENT, TOUCHED, Incident, Kind, touching_columns, touching_sql
 from services.storage.invitations import Elsewhere, NotOurs, Seated, accept
 from services.storage.mending import Found, Kept, LogLostError, State, mend
@@ -43,33 +43,30 @@ class _Stored(NamedTuple):
     """The ruling is not in the log: another process owns the match, or the ruling before it is missing."""
 
 
-_ARRAYS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(COLUMNS, 2))
-
 # Nothing is written behind a hole: a database that has lost the ruling before this one is mended first. (The newest one
 # of each match, looked up once. Asking for the very one before was 15 times as dear: before the first statistics are
 # there, the planner takes an index that does not lead to it.)
 # The share lock makes a takeover, which updates the owner's row, wait for this commit or come before it.
-_APPEND = f"""input as (
-    select * from unnest({_ARRAYS}) as t ({NAMES})
+_APPEND = f"""input as ({rows_sql(2)}
 ), owned as (
     select o.match_id, o.fence,
         coalesce((select max(l.revision) from match_log l where l.match_id = o.match_id), 0) as newest
     from match_owner o
-    where o.match_id = any($2::uuid[]) and o.engine_id = $1 and o.released_at is null
+    where o.match_id = any (array(select match_id from input)) and o.engine_id = $1 and o.released_at is null
     order by o.match_id for share of o
 ), stored as (
     insert into match_log ({NAMES})
-    select {VALUES} from input i
+    select i.* from input i
     join owned o on o.match_id = i.match_id and o.fence = i.fence and i.revision <= o.newest + 1
     on conflict do nothing
     returning match_id
 )"""  # noqa: S608 - made of the constants above
 APPEND = f"with {_APPEND} select match_id from stored"  # noqa: S608 - the same
-APPEND_AND_END = ending_sql(_APPEND, len(COLUMNS) + 2)
+APPEND_AND_END = ending_sql(_APPEND, 3)
 # What their figures rest on goes with them: it comes by the hundred when a stall is credited.
-_TOUCH = f"{_APPEND}, {touching_sql(len(COLUMNS) + 2)}"
+_TOUCH = f"{_APPEND}, {touching_sql(3)}"
 APPEND_AND_TOUCH = f"with {_TOUCH} select match_id from stored"  # noqa: S608 - the same
-APPEND_TOUCH_AND_END = ending_sql(_TOUCH, len(COLUMNS) + 2 + len(TOUCHED) + len(INCIDENT))
+APPEND_TOUCH_AND_END = ending_sql(_TOUCH, 3 + len(TOUCHED) + len(INCIDENT))
 _STATEMENTS: Final = {
     (False, False): APPEND,
     (False, True): APPEND_AND_END,
@@ -110,7 +107,13 @@ class Journal:
         self.coming: Callable[[], int] = lambda: 0
         """How many rulings will be appended in a moment: those of commands that are being judged."""
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
-        self._wake = asyncio.Event()
+        self._gathering: asyncio.Future[None] | None = None
+        """Done when the next group may be written; None while one is."""
+        self._gathered_at_last: asyncio.TimerHandle | None = None
+        self._holding = AsyncExitStack()
+        self._connection: Any = None
+        """Kept from group to group while rulings wait: to take it from the pool and to give it back costs more than ten
+        rulings, and another one would know less of our statement."""
         self.on_stalled: Callable[[float, Sequence[str]], None] = lambda _seconds, _match_ids: None
         """Told how long a group took that took long, and whose rulings were in it, once it is stored."""
 
@@ -121,34 +124,53 @@ class Journal:
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
-        self._wake.set()
+        if self._gathering is not None:
+            self._gather(self._gathering)
         return done
 
     async def run(self) -> None:
         """Writes until cancelled."""
-        while True:
-            await self._wake.wait()
-            await self._gather()
-            group = self._next_group()
-            if self._waiting:
-                self._wake.set()
-            else:
-                self._wake.clear()
-            await self._write_patiently(group)
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                if not self._waiting:
+                    await self._let_go()
+                self._gathering = loop.create_future()
+                if self._waiting:
+                    self._gather(self._gathering)
+                await self._gathering
+                self._gathering = None
+                await self._write_patiently(self._next_group())
+        finally:
+            await self._let_go()
 
-    async def _gather(self) -> None:
-        """Waits while at least as many are on their way as are here.
+    def _gather(self, gathering: asyncio.Future[None]) -> None:
+        """Begins with the next group, unless at least as many are on their way as are here: those are waited for a while.
 
         A transaction costs as much as fifteen rulings, whatever is in it, and those that miss it wait for all of it. When
         little is played nothing is on its way, and nothing waits.
         """
-        if self.coming() < len(self._waiting):
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GATHER_SECONDS):
-                while len(self._waiting) <= min(self.coming(), GROUP_MAX - 1):
-                    self._wake.clear()
-                    await self._wake.wait()
+        if len(self._waiting) > min(self.coming(), GROUP_MAX - 1):
+            self._begin(gathering)
+        elif self._gathered_at_last is None:
+            loop = asyncio.get_running_loop()
+            self._gathered_at_last = loop.call_later(GATHER_SECONDS, self._begin, gathering)
+
+    def _begin(self, gathering: asyncio.Future[None]) -> None:
+        if self._gathered_at_last is not None:
+            self._gathered_at_last.cancel()
+            self._gathered_at_last = None
+        if not gathering.done():
+            gathering.set_result(None)
+
+    async def _connected(self) -> Any:
+        if self._connection is None:
+            self._connection = await self._holding.enter_async_context(self._pool.acquire())
+        return self._connection
+
+    async def _let_go(self) -> None:
+        self._connection = None
+        await self._holding.aclose()
 
     def _next_group(self) -> list[tuple[Entry, asyncio.Future[None]]]:
         """Takes those that wait longest, one a match, since what came of a group is told by match.
@@ -241,11 +263,15 @@ class Journal:
         database has lost what came before it."""
         began = time.monotonic()
         try:
-            async with self._pool.acquire() as connection:
-                lost = await self._store(connection, entries)
-                if not lost:
-                    return {}
-                return await self._look_into(connection, [each for each in entries if each.match_id in lost])
+            connection = await self._connected()
+            lost = await self._store(connection, entries)
+            if not lost:
+                return {}
+            return await self._look_into(connection, [each for each in entries if each.match_id in lost])
+        except BaseException:
+            # It may be what was wrong, or lead to where nothing is written any more.
+            await self._let_go()
+            raise
         finally:
             self._meter.tried(time.monotonic() - began)
 
@@ -293,14 +319,16 @@ class Journal:
         """
         touched = [(entry.match_id, each) for entry in entries for each in entry.touched]
         ended = _ended(entries) if end else []
-        rows = await connection.fetch(
+        stored = await connection.fetch(
             _STATEMENTS[bool(touched), bool(ended)],
             self._engine_id,
-            *arrays(entries),
+            rows(entries),
             *(touching_columns(touched) if touched else ()),
             *(ending_columns(ended) if ended else ()),
         )
-        now = {str(row["match_id"]) for row in rows}
+        if len(stored) == len(entries):
+            return _Stored({entry.match_id for entry in entries}, set())
+        now = {str(row["match_id"]) for row in stored}
         missing = [entry for entry in entries if entry.match_id not in now]
         there = await self._already_there(connection, missing)
         return _Stored(now, {entry.match_id for entry in missing} - there)

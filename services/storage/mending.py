@@ -16,7 +16,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from services.storage.endings import ending_columns, ending_sql
-from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
+from services.storage.entry import NAMES, Entry, rows, rows_sql
 from services.storage.incidents import Effect, Incident, Touched, put_touched
 from services.storage.pool import Connection
 
@@ -94,10 +94,7 @@ class Kept:
         self._kept.pop(match_id, None)
 
 
-_ARRAYS: Final = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(COLUMNS, 1))
-_PUT_BACK: Final = f"""
-    insert into match_log ({NAMES}) select {VALUES} from unnest({_ARRAYS}) as i ({NAMES}) order by i.revision
-"""  # noqa: S608 - made of constants
+_PUT_BACK: Final = f"insert into match_log ({NAMES}) select * from ({rows_sql(1)}) as i order by i.revision"  # noqa: S608 - made of constants
 _END: Final = ending_sql("stored as (select * from unnest($1::uuid[]) as s (match_id))", 2)
 
 
@@ -182,7 +179,7 @@ async def _put_back(
     touched = [(match_id, each) for entry in missing for each in entry.touched]
     # What credited them went with them, and comes before them as it did.
     await put_touched(connection, [*touched, (match_id, Touched(incident, Effect.CONTINUED))])
-    await connection.execute(_PUT_BACK, *arrays(missing))
+    await connection.execute(_PUT_BACK, rows(missing))
     ended = [(match_id, entry.fence, entry.ending) for entry in missing if entry.ending is not None]
     if ended:
         columns: list[list[Any]] = ending_columns(ended)

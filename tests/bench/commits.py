@@ -22,12 +22,12 @@ from prometheus_client import CollectorRegistry
 
 from services.game.metrics import CommitMetrics
 from services.local.postgres import EmbeddedPostgres
-from services.storage.entry import COLUMNS, NAMES, VALUES, Entry, arrays
+from services.storage.entry import COLUMNS, NAMES, Entry
 from services.storage.incidents import Effect, Incident, Kind, Touched
 from services.storage.journal import Journal
 from services.storage.migrate import migrate
 from services.storage.pool import Pool, open_pool
-from tests.bench.logrows import ENGINE, groups, owned_matches, rulings
+from tests.bench.logrows import ENGINE, groups, owned_matches, records, rulings
 from tests.bench.report import Report
 from tests.bench.usage import family_seconds, postmaster_of
 
@@ -39,7 +39,8 @@ MATCHES: Final = 500
 POLICY: Final = "1"
 
 _PARAMETERS = ", ".join(f"${number}::{kind}[]" for number, (_, kind) in enumerate(COLUMNS, 1))
-_BARE: Final = f"insert into match_log ({NAMES}) select {VALUES} from unnest({_PARAMETERS}) as i ({NAMES})"  # noqa: S608
+_VALUES = NAMES.replace("events", "events::jsonb")
+_BARE: Final = f"insert into match_log ({NAMES}) select {_VALUES} from unnest({_PARAMETERS}) as i ({NAMES})"  # noqa: S608
 
 Write = Callable[[Sequence[Entry]], Awaitable[Any]]
 
@@ -67,11 +68,11 @@ class Kinds:
         await self._connection.copy_records_to_table(
             "match_log",
             columns=[name for name, _ in COLUMNS],
-            records=zip(*arrays(group), strict=True),
+            records=records(group),
         )
 
     async def _bare(self, group: Sequence[Entry]) -> None:
-        await self._connection.execute(_BARE, *arrays(group))
+        await self._connection.execute(_BARE, *map(list, zip(*records(group), strict=True)))
 
     async def _ours(self, group: Sequence[Entry]) -> None:
         await asyncio.gather(*map(self._journal.append, group))

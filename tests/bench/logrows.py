@@ -7,13 +7,13 @@ import random
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from engine.event import Event, TurnTimed
 from engine.eventjson import event_to_json
 from engine.match import Match, Phase, deal_round, decide, evolve, legal
 from engine.refusal import Refusal
-from services.storage.entry import COLUMNS, Entry, Judged, arrays
+from services.storage.entry import COLUMNS, Entry, Judged
 from services.storage.pool import Connection
 from tests.engine.randomplay import choose, shuffled
 
@@ -120,11 +120,19 @@ def groups(logs: Sequence[Sequence[Entry]], size: int) -> Iterator[list[Entry]]:
         first = (first + size) % len(logs)
 
 
+def records(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    """The same rows by themselves, with the columns of `COLUMNS`."""
+    return [
+        tuple(getattr(entry if hasattr(entry, name) else entry.judged, name, None) for name, _ in COLUMNS)
+        for entry in entries
+    ]
+
+
 async def copy_logs(connection: Connection, logs: Sequence[Sequence[Entry]]) -> None:
     """Stores whole logs as they are."""
     entries = [entry for log in logs for entry in log]
     await connection.copy_records_to_table(
-        "match_log", columns=[name for name, _ in COLUMNS], records=zip(*arrays(entries), strict=True)
+        "match_log", columns=[name for name, _ in COLUMNS], records=records(entries)
     )
 
 

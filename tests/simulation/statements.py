@@ -11,7 +11,8 @@ from uuid import UUID
 from services.storage import endings, entry, incidents
 from tests.simulation.database import Backend, Row, Tables, says
 
-LOG_COLUMNS = tuple(name for name, _ in entry.COLUMNS)
+NUMBERS = tuple(name for name, kind in entry.COLUMNS if kind == "bigint")
+TEXTS = tuple(name for name, kind in entry.COLUMNS if kind != "bigint")
 ENDED = tuple(name for name, _ in endings.OUTCOME + endings.EVIDENCE)
 EVIDENCE = ("evidence_id", "match_id", *(name for name, _ in endings.EVIDENCE[:-1]))
 INCIDENT = tuple(name for name, _ in incidents.INCIDENT)
@@ -25,12 +26,11 @@ _STORED = "with stored as (select * from unnest($1::uuid[]) as s (match_id)), "
 
 
 @says("with input as (")
-def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[Any]) -> list[Row]:
+def append(backend: Backend, tables: Tables, engine_id: str, rulings: str, *more: Sequence[Any]) -> list[Row]:
     """Rows of owned matches, on conflict do nothing; the incidents that they rest on and the ends that come with them."""
     database, stored = backend.database, []
-    for values in zip(*columns[: len(LOG_COLUMNS)], strict=True):
-        row: Row = dict(zip(LOG_COLUMNS, values, strict=True))
-        match_id = row["match_id"] = str(row["match_id"])
+    for row in map(_ruling, rulings.split(entry.ROW_ENDS)):
+        match_id = row["match_id"]
         owner = tables.owner.get(match_id)
         if owner is None or owner["released_at"] is not None:
             continue
@@ -53,13 +53,27 @@ def append(backend: Backend, tables: Tables, engine_id: str, *columns: Sequence[
             continue
         backend.later(lambda log=log, row=row: _insert(backend, log, row))  # type: ignore[misc]
         stored.append({"match_id": UUID(match_id)})
-    now, more = [row["match_id"] for row in stored], columns[len(LOG_COLUMNS) :]
+    now = [row["match_id"] for row in stored]
     if len(more) not in (0, ENDING):
         put_touched(backend, tables, now, *more[: len(TOUCHED + INCIDENT)])
         more = more[len(TOUCHED + INCIDENT) :]
     if more:
         end(backend, tables, now, *more)
     return stored
+
+
+def _ruling(text: str) -> Row:
+    """A row of the log as its writer describes it."""
+    numbers, *texts = (None if field == entry.NULL else field for field in text.split(entry.FIELD_ENDS))
+    assert numbers is not None
+    row: Row = {
+        name: None if number == entry.NULL else int(number)
+        for name, number in zip(NUMBERS, numbers[1:-1].split(","), strict=True)
+    }
+    row |= zip(TEXTS, texts, strict=True)
+    if row["request_id"] is not None:
+        row |= {"request_id": row["request_id"][1:], "request_hash": bytes.fromhex(row["request_hash"])}
+    return row
 
 
 def _insert(backend: Backend, log: list[Row], row: Row) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import asyncpg
@@ -16,14 +16,17 @@ from prometheus_client import CollectorRegistry
 from services.game.metrics import CommitMetrics
 from services.storage import matches, ownership
 from services.storage.endings import Ending, Evidence
-from services.storage.entry import Entry, Judged
+from services.storage.entry import COLUMNS, Entry, Judged
 from services.storage.incidents import Effect, Incident, Kind, Touched
 from services.storage.journal import FencedError, Journal
 from services.storage.matches import NewMatch
+from services.storage.matchlog import read_log
 from services.storage.players import put_player
 from services.storage.pool import Pool, open_pool
+from tests.bench.logrows import records
 
 ENGINE = "game-0"
+ALL = tuple(name for name, _ in COLUMNS)
 
 
 async def new_match(pool: Pool, *, players: tuple[str, str] | None = None) -> str:
@@ -95,14 +98,11 @@ async def test_rulings_that_are_on_their_way_are_waited_for(database_url: str) -
         here, late = await new_match(pool), await new_match(pool)
         appended: list[asyncio.Future[None]] = []
 
-        def coming() -> int:
-            if appended:
-                return 0
-            appended.append(journal.append(entry(late)))
-            return 1
-
-        journal.coming = coming
-        await journal.append(entry(here))
+        journal.coming = lambda: 1 - len(appended)
+        stored = journal.append(entry(here))
+        # After the task that writes, if it should be on its way by now.
+        asyncio.get_running_loop().call_soon(lambda: appended.append(journal.append(entry(late))))
+        await stored
         await appended[0]
         assert await pool.fetchval("select count(distinct xmin::text) from match_log") == 1
         journal.coming = lambda: 1000
@@ -121,6 +121,38 @@ async def test_the_log_gives_back_what_was_stored(database_url: str) -> None:
     assert log[1].request_id == "request 2"
     assert log[1].request_hash == b"payload"
     assert log[0].event_list() == [{"event": "started", "seat": "north"}]
+
+
+async def test_each_field_is_stored_as_it_is(database_url: str) -> None:
+    """Whatever its text looks like, and also where there is none."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id, untouched = await new_match(pool), await new_match(pool)
+        events = json.dumps([{"said": "None,NULL {}\t\n\x1e\x1f\\x \u20ac\"'"}], ensure_ascii=False)
+        first = replace(
+            entry(match_id),
+            events=events,
+            request_id="None",
+            request_hash=bytes(range(32)),
+            judged=Judged(1, -2, 3, 4, 5, "timeline", 6, 7, 8, 9, 10, 11, "", "policy"),
+        )
+        bare = replace(entry(untouched), seat=None, request_id=None, request_hash=None, judged=None)
+        await asyncio.gather(journal.append(first), journal.append(bare))
+        (row,), (other,) = await read_log(pool, match_id, ALL), await read_log(pool, untouched, ALL)
+    assert json.loads(row.pop("events")) == json.loads(events)
+    assert [str(value) if name == "match_id" else value for name, value in row.items()] == [
+        value for name, value in zip(ALL, records([first])[0], strict=True) if name != "events"
+    ]
+    assert {name for name, value in other.items() if value is None} == set(ALL[6:])
+
+
+async def test_a_connection_is_kept_only_while_rulings_wait(database_url: str) -> None:
+    """One that breaks while nobody needs it is the pool's to replace: no ruling meets it."""
+    async with journal_on(database_url) as (journal, pool):
+        match_id = await new_match(pool)
+        await journal.append(entry(match_id))
+        async with AsyncExitStack() as all_of_them, asyncio.timeout(30):
+            for _ in range(4):
+                await all_of_them.enter_async_context(pool.acquire())
 
 
 async def test_only_the_owner_writes(database_url: str) -> None:
