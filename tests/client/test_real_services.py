@@ -50,7 +50,8 @@ class Exhibition:
     """The only rated match of the stack."""
 
     one: Client
-    other: Client
+    ladder_before: str
+    """As the command line shows it."""
     lines: list[str]
 
 
@@ -58,9 +59,10 @@ class Exhibition:
 async def rated(services: Stack) -> Exhibition:
     """Played by the first test that asks for it."""
     one, other = await guest(services, "Amber"), await guest(services, "Basil")
+    _, ladder, _ = await run_client(services, "ladder")
     lines: list[str] = []
     assert await exhibition(one, other, lines.append)
-    return Exhibition(one, other, lines)
+    return Exhibition(one, ladder, lines)
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,7 @@ async def test_the_command_line_shows_the_ladder_a_player_a_match_and_its_record
     assert finished.rounds == sum(isinstance(event, RoundDealt) for event in events)
     assert finished.turns == max(event.turn for event in events if isinstance(event, TurnTimed))
     assert finished.played_ms > 0
+    assert rated.ladder_before == "Nobody has played a rated match yet.\n"
     assert (await run_client(services, "ladder"))[1].splitlines()[1].split()[0] == "1"
     status, said, _ = await run_client(services, "ladder", "--around", "--of", finished.north.player_id)
     assert status == 0

@@ -113,22 +113,16 @@ def stack(tmp_path: Path, *arguments: str, folder: Path | None = None) -> Iterat
         process.wait()
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for one stack after the other, however the one before ended: only the first makes a database."""
-    return tmp_path_factory.mktemp("kept") / "data"
-
-
 def gone(members: set[Seen]) -> None:
     """Every one of them ends, and soon."""
     assert members
     until("everything is gone", lambda: not members & set(look()))
 
 
-def demonstrate(tmp_path: Path) -> list[str]:
+def demonstrate(tmp_path: Path, folder: Path) -> list[str]:
     """Run the demonstration to its end; what it said."""
     members: set[Seen] = set()
-    with stack(tmp_path, "demo") as running:
+    with stack(tmp_path, "demo", folder=folder) as running:
         while running.process.poll() is None:
             members |= family(running.process.pid)
             time.sleep(0.3)
@@ -147,21 +141,53 @@ def ratings(lines: list[str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_the_demonstration_plays_a_rated_match_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    lines = demonstrate(tmp_path)
+@dataclass(frozen=True)
+class Demonstration:
+    """One that has been run."""
+
+    place: Path
+    """Where its output is."""
+    folder: Path
+    """Its data."""
+    lines: list[str]
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
+    """The only one: a match can be long."""
+    place = tmp_path_factory.mktemp("demonstration")
+    return Demonstration(place, place / "data", demonstrate(place, place / "data"))
+
+
+@pytest.fixture
+def kept(demonstration: Demonstration) -> Path:
+    """A folder for one stack after the other, however the one before ended: only the first makes a database."""
+    return demonstration.folder
+
+
+def test_the_demonstration_plays_a_rated_match_and_leaves_nothing_behind(
+    demonstration: Demonstration,
+) -> None:
+    lines = demonstration.lines
     ready = [line.split()[0] for line in lines if " ready " in line]
     assert ready == ["postgres", "clock", "matchmaking", "game"]
     rounds = [line for line in lines if re.match(r" *\d+ .*\d+:\d+ \d:\d\d \d:\d\d$", line)]
     assert [int(line.split()[0]) for line in rounds] == list(range(1, len(rounds) + 1))
     assert len(rounds) >= 1
     assert any(" wins: " in line for line in lines)
-    wide = [line for line in lines if len(line) > 80 and str(tmp_path) not in line]
+    wide = [line for line in lines if len(line) > 80 and str(demonstration.place) not in line]
     assert wide == [], "fits 80 columns"
     assert not any("\x1b" in line for line in lines), "no colours where nobody watches"
-    first = ratings(lines)
-    assert set(first) == {"Amber", "Basil"}
-    # The next run: the bots are who they were, and their ratings start where they ended.
-    second = ratings(demonstrate(tmp_path))
+    assert set(ratings(lines)) == {"Amber", "Basil"}
+
+
+@pytest.mark.long
+def test_the_next_demonstration_starts_where_the_last_one_ended(
+    tmp_path: Path, demonstration: Demonstration
+) -> None:
+    """The bots are who they were, and so are their ratings. In `make test`: these stand on the ladder of the next stack."""
+    first = ratings(demonstration.lines)
+    second = ratings(demonstrate(tmp_path, demonstration.folder))
     assert {name: before for name, (before, _) in second.items()} == {
         name: after for name, (_, after) in first.items()
     }
@@ -181,15 +207,15 @@ def test_a_stack_that_is_asked_to_stop_stops_everything(
         gone(members)
 
 
-def test_nothing_survives_a_stack_that_is_killed_and_the_next_one_starts(tmp_path: Path) -> None:
-    with stack(tmp_path, "run", "--no-match") as running:
+def test_nothing_survives_a_stack_that_is_killed_and_the_next_one_starts(tmp_path: Path, kept: Path) -> None:
+    with stack(tmp_path, "run", "--no-match", folder=kept) as running:
         running.serving()
         members = family(running.process.pid)
         assert any("services.canary" in member.command for member in members)
         running.process.kill()
         running.process.wait()
         gone(members)
-    with stack(tmp_path, "run", *ALONE) as running:
+    with stack(tmp_path, "run", *ALONE, folder=kept) as running:
         running.serving()
         running.process.send_signal(signal.SIGINT)
         assert running.wait() == 0
@@ -223,10 +249,10 @@ def test_a_part_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, kept:
         gone(members)
 
 
-def test_a_second_stack_on_the_same_folder_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+def test_a_second_stack_on_the_same_folder_is_refused_and_harms_nobody(tmp_path: Path, kept: Path) -> None:
     elsewhere = tmp_path / "second"
     elsewhere.mkdir()
-    with stack(tmp_path, "run", *ALONE) as first:
+    with stack(tmp_path, "run", *ALONE, folder=kept) as first:
         first.serving()
         with stack(elsewhere, "run", folder=first.folder) as second:
             assert second.process.wait(SECONDS_MAX) == 1
@@ -265,7 +291,8 @@ def act_as_operator(folder: Path) -> str:
     )
 
 
-def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> None:
+def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, demonstration: Demonstration) -> None:
+    kept = demonstration.folder
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):  # somebody else has it: just as good
@@ -284,7 +311,9 @@ def test_a_taken_port_is_replaced_and_said_so(tmp_path: Path, kept: Path) -> Non
             environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
             said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert (said.returncode, said.stderr) == (0, "")
-            assert "Nobody has played a rated match yet." in said.stdout
+            # Who has played there before is who he was, and so is his rating.
+            for name, (_, rating) in ratings(demonstration.lines).items():
+                assert re.search(rf"\b{name}\b.* {rating}\b", said.stdout), said.stdout
             identities = tmp_path / "spectacular-bid" / "identities.json"
             assert identities.stat().st_mode & 0o777 == 0o600
             assert f"127.0.0.1:{found[1]}" in json.loads(identities.read_text("utf-8"))
