@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -41,13 +41,13 @@ from tests.stack import Stack, stack, time_control
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_fc_05_arrival_counts_and_neither_the_way_nor_the_work(fresh: Stack) -> None:
+async def test_fc_05_arrival_counts_and_neither_the_way_nor_the_work(own: Stack) -> None:
     """FC-05: (a) a slow line is the player's own; (b) a command that came before the deadline while the process stood
     still is in time."""
-    slow = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
+    slow = await Table.create(own, deals=scripted(FORCED), time_control=time_control(500, 1500))
     decision = (await slow.view(NORTH)).prompt.decision_id
     async with (
-        Proxy("127.0.0.1", fresh.ports["game"]) as proxy,
+        Proxy("127.0.0.1", own.ports["game"]) as proxy,
         grpc.aio.insecure_channel(proxy.address) as channel,
     ):
         await channel.channel_ready()
@@ -56,33 +56,33 @@ async def test_fc_05_arrival_counts_and_neither_the_way_nor_the_work(fresh: Stac
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await pb_grpc.MatchServiceStub(channel).Submit(request, metadata=slow.players[NORTH].metadata)
         assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    outcome = await fresh.outcome(slow.match_id)
+    outcome = await own.outcome(slow.match_id)
     assert outcome is not None
     assert (outcome["winner"], outcome["cause"]) == ("south", "time")
 
-    busy = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(500, 1500))
+    busy = await Table.create(own, deals=scripted(FORCED), time_control=time_control(500, 1500))
     request = busy.request(play(NORTH, "6|6"), (await busy.view(NORTH)).prompt.decision_id)
     await near_the_deadline(busy, 700)
-    game = fresh.processes["game"]
+    game = own.processes["game"]
     game.signal(signal.SIGSTOP)
     sending = asyncio.create_task(busy.send(NORTH, request))
     await asyncio.sleep(1.5)  # past the deadline
     game.signal(signal.SIGCONT)
     await sending
     row = await one_row(
-        fresh, "select elapsed_ns from match_log where match_id = $1 and start_ns is not null", busy.match_id
+        own, "select elapsed_ns from match_log where match_id = $1 and start_ns is not null", busy.match_id
     )
     assert row["elapsed_ns"] < 2_000_000_000
     await reproduced(slow)
 
 
-async def test_a_slow_commit_is_nobodys_time(fresh: Stack) -> None:
+async def test_a_slow_commit_is_nobodys_time(own: Stack) -> None:
     """Scenario 40, faults 11 and 24: the database takes no rulings for two seconds. The mover is charged up to the arrival,
     the opponent's delay begins after the commit, and the stall is kept as an incident that held the match. Another match,
     in which nobody is to move, loses nothing either (scenario 41)."""
-    waiting = await Table.create(fresh, start=False)
-    table = await Table.create(fresh, deals=scripted(FORCED), time_control=time_control(300, 1500))
-    async with fresh.pool.acquire() as connection:
+    waiting = await Table.create(own, start=False)
+    table = await Table.create(own, deals=scripted(FORCED), time_control=time_control(300, 1500))
+    async with own.pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("lock table match_log in exclusive mode")
@@ -97,7 +97,7 @@ async def test_a_slow_commit_is_nobodys_time(fresh: Stack) -> None:
 
     async def noted() -> bool:
         return bool(
-            await fresh.pool.fetchval(
+            await own.pool.fetchval(
                 """
                 select count(*) from incident i join incident_match m on m.incident_id = i.incident_id
                 where i.kind = 'commit_stalled' and m.match_id = $1 and m.effect = 'held'
@@ -129,8 +129,10 @@ async def test_evidence_that_cannot_be_stored_leaves_no_outcome(fresh: Stack) ->
     assert not any("match_ended" in row["events"] for row in log)
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def blinking(database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Stack, Proxy]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def blinking(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Stack, Proxy]]:
     """A stack whose game process reaches the clock through a proxy."""
     port = free_port()
     async with Proxy("127.0.0.1", port) as proxy:
@@ -138,7 +140,8 @@ async def blinking(database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Sta
             "game": {"CLOCK_ADDRESS": proxy.address, "HEARTBEAT_SECONDS": "0.5"},
             "clock": {"INTERNAL_LISTEN": f"127.0.0.1:{port}"},
         }
-        async with stack(tmp_path, database_url, extra) as made:
+        folder = tmp_path_factory.mktemp("blinking-stack")
+        async with stack(folder, await asyncio.to_thread(new_database), extra) as made:
             yield made, proxy
 
 
@@ -160,7 +163,7 @@ async def test_fc_17_a_blink_of_the_link_to_the_clock_voids_nothing(blinking: tu
     await asyncio.sleep(2)
     proxy.heal()
     await asyncio.gather(*moving)
-    assert await made.pool.fetchval("select count(*) from match_outcome") == 0
+    assert [await made.outcome(table.match_id) for table in tables] == [None] * len(tables)
     for table in tables:
         row = await one_row(
             made,
@@ -182,33 +185,33 @@ async def test_fc_17_a_blink_of_the_link_to_the_clock_voids_nothing(blinking: tu
     await eventually(noted)
 
 
-async def test_fc_15_a_void_match_leaves_no_trace_on_the_ladder(fresh: Stack) -> None:
+async def test_fc_15_a_void_match_leaves_no_trace_on_the_ladder(own: Stack) -> None:
     """FC-15: a rated match is void in its middle: no rating, no counts; the ladder is as before, byte by byte, and the match
     is listed as void."""
-    players = await fresh.players(2)
-    clients = [await fresh.client(player) for player in players]
+    players = await own.players(2)
+    clients = [await own.client(player) for player in players]
     handles = await asyncio.gather(*(client.seek(RATED) for client in clients))
     seats = {handle.seat: player for handle, player in zip(handles, players, strict=True)}
-    table = Table(fresh, handles[0].match_id, BySeat(seats[NORTH], seats[SOUTH]))
+    table = Table(own, handles[0].match_id, BySeat(seats[NORTH], seats[SOUTH]))
     await table.start()
 
     async def ladder() -> str:
-        rows = await fresh.pool.fetch("select to_jsonb(t)::text as row from rating t order by 1")
+        rows = await own.pool.fetch("select to_jsonb(t)::text as row from rating t order by 1")
         return json.dumps([row["row"] for row in rows])
 
     before = await ladder()
-    await ops(fresh, "incident", "declare", "--effect", "void", *WHY, "--match", table.match_id)
+    await ops(own, "incident", "declare", "--effect", "void", *WHY, "--match", table.match_id)
 
     async def decided() -> bool:
         return bool(
-            await fresh.pool.fetchval(
+            await own.pool.fetchval(
                 "select count(*) from rating_decision where match_id = $1", table.match_id
             )
         )
 
     await eventually(decided)
     assert await ladder() == before
-    decision = await one_row(fresh, "select * from rating_decision where match_id = $1", table.match_id)
+    decision = await one_row(own, "select * from rating_decision where match_id = $1", table.match_id)
     assert decision["reason"] == "void"
     listed = await table.stub.ListMyMatches(pb.ListMyMatchesRequest(), metadata=table.players[NORTH].metadata)
     assert [match.outcome.cause for match in listed.matches] == [table_pb2.CAUSE_VOID]
