@@ -23,7 +23,6 @@ from tests.stack import Player, Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MATCHES = 120
 AT_ONCE = 25
 
 
@@ -75,11 +74,12 @@ def page(url: str) -> bytes:
     return text
 
 
-async def test_no_stream_holds_a_tile_its_receiver_may_not_know(shared: Stack) -> None:
-    """120 matches, both seats and a spectator of each: every field of every message, the answers, all logs and all
+@pytest.mark.parametrize("matches", [40, pytest.param(120, marks=pytest.mark.long)])
+async def test_no_stream_holds_a_tile_its_receiver_may_not_know(shared: Stack, matches: int) -> None:
+    """Many matches, both seats and a spectator of each: every field of every message, the answers, all logs and all
     metrics. The truth is the match log in PostgreSQL."""
     rng = random.Random(2)
-    seated = await shared.players(2 * MATCHES)
+    seated = await shared.players(2 * matches)
     room = asyncio.Semaphore(AT_ONCE)
 
     async def listened(number: int) -> Heard:
@@ -87,7 +87,7 @@ async def test_no_stream_holds_a_tile_its_receiver_may_not_know(shared: Stack) -
             players = BySeat(seated[2 * number], seated[2 * number + 1])
             return await one_match(shared, players, shared.spectator(), random.Random(rng.random()))
 
-    everything = await asyncio.gather(*map(listened, range(MATCHES)))
+    everything = await asyncio.gather(*map(listened, range(matches)))
     metrics = b""
     for name in shared.processes:
         address = await shared.metrics_address(name)
@@ -109,8 +109,8 @@ async def test_no_stream_holds_a_tile_its_receiver_may_not_know(shared: Stack) -
             assert numbers == list(range(first, len(truth.events) + 1))
             kinds.update(str(event.WhichOneof("kind")) for response in responses for event in response.events)
         assert truth.secrets(b"\0".join(heard.answers) + public) == []
-    assert kinds["hand_dealt"] >= 3 * MATCHES
-    assert kinds["tile_drawn"] > MATCHES
+    assert kinds["hand_dealt"] >= 3 * matches
+    assert kinds["tile_drawn"] > matches
     assert kinds["opening_won"] > 0
 
 
