@@ -254,6 +254,8 @@ class Rooms:
         """
         limit = min(ownership.TAKE_UP_LIMIT, room or ownership.TAKE_UP_LIMIT)
         engine_id, asked = self._shell.incarnation.engine_id, asyncio.get_running_loop().time()
+        if not await ownership.are_left(self._pool, engine_id, room=room != 0):
+            return 0
         taken = await self._take(
             lambda connection: ownership.take_up_orphans(connection, engine_id, limit, room=room != 0), asked
         )

@@ -202,6 +202,44 @@ async def take_up_own(connection: Connection | Pool, engine_id: str, gap_ns: int
     ]
 
 
+# Parameter 1 is the engine that asks.
+_GONE: Final = """recursive owner as (
+    -- Who owns live matches: one step in the index an owner. To look at every live match cost 5 ms of 10,000.
+    (select engine_id from match_owner where released_at is null order by engine_id limit 1)
+    union all
+    select (select o.engine_id from match_owner o
+            where o.released_at is null and o.engine_id > owner.engine_id order by o.engine_id limit 1)
+    from owner where owner.engine_id is not null
+),
+gone as (
+    select w.engine_id from owner w left join engine_lease l on l.engine_id = w.engine_id
+    where w.engine_id <> $1 and coalesce(l.lease_until, '-infinity') < clock_timestamp()
+)"""
+
+
+async def are_left(connection: Connection | Pool, engine_id: str, *, room: bool = True) -> bool:
+    """Whether `take_up_orphans` would find any.
+
+    Each process asks this four times a second, and nearly always there is nothing: so it is one statement that locks
+    nothing, and no transaction.
+    """
+    return bool(
+        await connection.fetchval(
+            f"""
+            select exists (
+                with {_GONE}
+                select from gone union all
+                select from match_owner b join engine_lease l on l.engine_id = b.engine_id
+                where b.released_at is null and b.handed_over_at is not null and b.engine_id <> $1
+                  and ($2 or l.standing = 'leaving')
+            )
+            """,  # noqa: S608 - a constant
+            engine_id,
+            room,
+        )
+    )
+
+
 async def take_up_orphans(
     connection: Connection | Pool, engine_id: str, limit: int = TAKE_UP_LIMIT, *, room: bool = True
 ) -> list[TakenUp]:
@@ -210,20 +248,8 @@ async def take_up_orphans(
     Without `room` only those that nobody plays otherwise: not what a process that goes on has offered.
     """
     rows = await connection.fetch(
-        """
-        with recursive owner as (
-            -- Who owns live matches: one step in the index an owner. This is asked four times a second by each process,
-            -- and nearly always there is nothing; to look at every live match cost 5 ms of 10,000.
-            (select engine_id from match_owner where released_at is null order by engine_id limit 1)
-            union all
-            select (select o.engine_id from match_owner o
-                    where o.released_at is null and o.engine_id > owner.engine_id order by o.engine_id limit 1)
-            from owner where owner.engine_id is not null
-        ),
-        gone as (
-            select w.engine_id from owner w left join engine_lease l on l.engine_id = w.engine_id
-            where w.engine_id <> $1 and coalesce(l.lease_until, '-infinity') < clock_timestamp()
-        ),
+        f"""
+        with {_GONE},
         orphan as (
             select o.match_id, o.engine_id, o.handed_over_at, l.renewed_at
             from match_owner o left join engine_lease l on l.engine_id = o.engine_id
@@ -245,7 +271,7 @@ async def take_up_orphans(
         returning o.match_id, o.fence, p.engine_id as from_engine, p.handed_over_at is not null as planned,
             clock_timestamp() as at,
             (extract(epoch from clock_timestamp() - coalesce(p.handed_over_at, p.renewed_at)) * 1e9)::bigint as gap
-        """,
+        """,  # noqa: S608 - a constant
         engine_id,
         limit,
         room,

@@ -34,6 +34,11 @@ LIMITS: Final[Mapping[str, Limits]] = {
 }
 """By role, as in `services.storage.privileges`."""
 
+ONE_PLAN: Final = frozenset({"game", "clock"})
+"""Roles whose statements all go by keys, the same few again and again: each is planned once in a session, not anew as
+often as the server thinks that the values make a difference. To plan what they look for each second costs more than to
+look for it."""
+
 LADDER_SECONDS: Final = 120
 """One statement of whoever has the ladder to itself: everything later that a ruling reaches is decided again."""
 WHOLE_SECONDS: Final = 3600
@@ -46,7 +51,8 @@ def session_settings(role: str, application: str) -> dict[str, str]:
     Raises KeyError for a role that is not known.
     """
     limits = LIMITS[role]
-    return {
+    plans = {"plan_cache_mode": "force_generic_plan"} if role in ONE_PLAN else {}
+    return plans | {
         "application_name": application,
         "statement_timeout": f"{limits.statement}s",
         "lock_timeout": f"{limits.lock}s",

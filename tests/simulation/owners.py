@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from engine.clock import SECOND
@@ -146,6 +146,21 @@ def own(backend: Backend, owner: Row, engine_id: str) -> None:
     backend.later(lambda: owner.update(engine_id=engine_id, fence=fence, handed_over_at=None))
 
 
+def _left(backend: Backend, tables: Tables, engine_id: str, room: bool) -> Iterator[tuple[str, Row]]:
+    for match_id, owner in live(tables):
+        last = owner["engine_id"]
+        leaving = tables.lease.get(last, {}).get("standing") == "leaving"
+        offered = owner["handed_over_at"] is not None and (room or leaving)
+        if last != engine_id and (offered or not lease_holds(backend, tables, last)):
+            yield match_id, owner
+
+
+@says("select exists ( with recursive owner as (")
+def are_left(backend: Backend, tables: Tables, engine_id: str, room: bool) -> list[Row]:
+    """Whether others left anything."""
+    return [{"exists": any(True for _ in _left(backend, tables, engine_id, room))}]
+
+
 @says("with recursive owner as (")
 def take_up_orphans(
     backend: Backend,
@@ -157,12 +172,8 @@ def take_up_orphans(
     """What others left."""
     rows: list[Row] = []
     wall = backend.database.wall_ns()
-    for match_id, owner in live(tables):
+    for match_id, owner in _left(backend, tables, engine_id, room):
         handed, last = owner["handed_over_at"], owner["engine_id"]
-        leaving = tables.lease.get(last, {}).get("standing") == "leaving"
-        offered = handed is not None and (room or leaving)
-        if last == engine_id or (not offered and lease_holds(backend, tables, last)):
-            continue
         if len(rows) == limit or not backend.lock("owner", match_id, skip=True):
             continue
         since = handed if handed is not None else tables.lease.get(last, {}).get("renewed_at")

@@ -44,6 +44,7 @@ async def test_matches_that_are_played_are_not_looked_at_when_orphans_are_sought
         await connection.execute("analyze match_owner")
         async with connection.transaction():
             before = await _looked_at(connection)
+            assert not await ownership.are_left(connection, "one")
             assert await ownership.take_up_orphans(connection, "one") == []
             assert await _looked_at(connection) - before < LIVE // 4
     finally:
@@ -64,6 +65,7 @@ async def test_orphans_are_found_by_their_lease_and_by_having_none_and_by_an_off
         )
         await ownership.hand_over(connection, "well", [(str(offered), 1, 0)])
 
+        assert await ownership.are_left(connection, "new", room=False)
         without_room = await ownership.take_up_orphans(connection, "new", room=False)
         assert sorted(each.from_engine for each in without_room) == [
             "late",
@@ -71,8 +73,11 @@ async def test_orphans_are_found_by_their_lease_and_by_having_none_and_by_an_off
             "never seen",
             "never seen",
         ]
+        assert not await ownership.are_left(connection, "new", room=False)
+        assert await ownership.are_left(connection, "new")
         with_room = await ownership.take_up_orphans(connection, "new")
         assert [(each.match_id, each.planned) for each in with_room] == [(str(offered), True)]
+        assert not await ownership.are_left(connection, "new")
         assert await ownership.take_up_orphans(connection, "new") == []
     finally:
         await connection.close()
