@@ -300,7 +300,7 @@ class Journal:
 
     async def _store(self, connection: Any, entries: Sequence[Entry]) -> set[str]:
         """One transaction. Returns the matches whose ruling is not in the log."""
-        if not any(entry.ending and entry.touched for entry in entries):
+        if not [entry for entry in entries if entry.ending and entry.touched]:
             return (await self._append(connection, entries, end=True)).lost
         async with connection.transaction():
             stored = await self._append(connection, entries, end=False)
