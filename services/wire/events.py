@@ -48,11 +48,13 @@ def event_to_bytes(sequence: int, event: SeatEvent, after: Match, credited_ns: i
         if sequence < len(_NUMBERED)
         else pb.MatchEvent(sequence=sequence).SerializeToString()
     )
-    # The two that make up most of every match.
+    # The three that make up most of every match.
     if isinstance(event, TilePlaced):
         return numbered + _TILE_PLACED.of(_placed(event, after))
     if isinstance(event, TurnTimed):
         return numbered + _TURN_TIMED.of(_timed(event, credited_ns))
+    if isinstance(event, TileDrawn):
+        return numbered + _drawn(event, len(after.boneyard))
     message = pb.MatchEvent()
     _write(message, event, after)
     return numbered + message.SerializeToString()
@@ -72,6 +74,14 @@ def _timed(event: TurnTimed, credited_ns: int) -> bytes:
     ).SerializeToString()
 
 
+@cache
+def _drawn(event: TileDrawn, boneyard: int) -> bytes:
+    """A draw as a piece of a MatchEvent."""
+    tile = None if event.tile is None else tables.tile_to_pb(event.tile)
+    drawn = pb.TileDrawn(seat=SEAT[event.seat], boneyard=boneyard, tile=tile)
+    return pb.MatchEvent(tile_drawn=drawn).SerializeToString()
+
+
 def _write(message: pb.MatchEvent, event: SeatEvent, after: Match) -> None:
     """One of the less frequent events."""
     match event:
@@ -80,12 +90,6 @@ def _write(message: pb.MatchEvent, event: SeatEvent, after: Match) -> None:
             moved.transfer.CopyFrom(tables.transfer_to_pb(event))
             moved.balances.north = balances.north
             moved.balances.south = balances.south
-        case TileDrawn():
-            drawn = message.tile_drawn
-            drawn.seat = SEAT[event.seat]
-            drawn.boneyard = len(after.boneyard)
-            if event.tile is not None:
-                drawn.tile.CopyFrom(tables.tile_to_pb(event.tile))
         case Started():
             message.started.seat = SEAT[event.seat]
             message.started.contribution = event.contribution
@@ -127,7 +131,7 @@ def _write(message: pb.MatchEvent, event: SeatEvent, after: Match) -> None:
             )
         case MatchEnded():
             message.match_ended.outcome.CopyFrom(tables.outcome_to_pb(event.outcome))
-        case TilePlaced() | TurnTimed():
+        case TilePlaced() | TurnTimed() | TileDrawn():
             raise AssertionError("has a function of its own")
         case _:
             assert_never(event)
