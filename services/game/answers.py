@@ -6,9 +6,10 @@ A match of two bots has 330 of them. As objects in a dictionary that was 135 KiB
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, TypeAlias
+
+from services.common.values import value
 
 Named: TypeAlias = tuple[str, str]
 """Whose request it is, as `Story.asked_as` says, and its id."""
@@ -19,7 +20,7 @@ _GROUPS: Final = 32
 _ROW: Final = struct.Struct(f">{_NAME}s32sII")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """A request that had its effect."""
 

@@ -20,12 +20,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from engine.clock import MILLISECOND, SECOND
+from services.common.values import value
 from services.wire.clock_messages import Gap, Policy
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _die(was: int, now: int) -> None:
     os._exit(70)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stamp:
     """An instant of live time with everything that later proves it. Nanoseconds."""
 

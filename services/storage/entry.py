@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Final
 
+from services.common.values import value
 from services.storage.endings import Ending
 from services.storage.incidents import Touched
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Judged:
     """The stamps and figures behind a timed ruling. Nanoseconds."""
 
@@ -31,7 +32,7 @@ class Judged:
     policy_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Entry:
     """One ruling to be stored."""
 
