@@ -139,9 +139,10 @@ class LiveTime:
 
     def soon(self) -> int:
         """An instant not before now, as far as it is known: for starts and for what is left."""
-        raw, idle = self.raw(), self._ok
-        # The last idle instant, if what has passed since then is too long already: that will be a gap as a whole.
-        return (raw if 0 <= raw - idle <= self._threshold else idle) - self.gap_total_ns
+        raw = self.raw()
+        if 0 <= raw - self._ok <= self._threshold:
+            return raw - self.gap_total_ns
+        return max(self.mark(), raw - self._gap_total_at(raw))
 
     def _gap_total_at(self, raw: int) -> int:
         """All gaps up to `raw`, one that still lasts included: what is too long already will be one as a whole."""
