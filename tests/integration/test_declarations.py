@@ -88,20 +88,24 @@ async def test_a_window_concerns_the_matches_that_were_there(own: Stack) -> None
     await eventually(lambda: is_over(late))
 
 
-async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_from(fresh: Stack) -> None:
+async def test_a_match_that_was_taken_up_still_belongs_to_the_process_it_came_from(own: Stack) -> None:
     """The process that was at fault is gone; its matches are played elsewhere, and are void all the same."""
-    table = await Table.create(fresh)
-    began = await fresh.pool.fetchval("select clock_timestamp()")
-    fresh.extra["game-1"] = fresh.extra["game"]
-    await fresh.start("game-1")
-    fresh.processes["game"].kill()
+    table = await Table.create(own)
+    began = await own.pool.fetchval("select clock_timestamp()")
+    own.extra["game-1"] = own.extra["game"]
+    await own.start("game-1")
+    own.processes["game"].kill()
 
     async def moved() -> bool:
-        return bool(await fresh.pool.fetchval("select engine_id = 'game-1' from match_owner"))
+        return bool(
+            await own.pool.fetchval(
+                "select engine_id = 'game-1' from match_owner where match_id = $1", table.match_id
+            )
+        )
 
     await eventually(moved)
     await ops(
-        fresh,
+        own,
         "incident",
         "declare",
         "--effect",

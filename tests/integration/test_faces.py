@@ -211,7 +211,7 @@ async def test_a_game_process_without_a_clock_is_alive_and_not_ready(own: Stack)
     await eventually(lambda: status_is(SERVING))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 async def test_a_stop_is_orderly(fresh: Stack, number: signal.Signals) -> None:
     """Each process says that it drains, and ends with status 0, in whatever order they are stopped."""
     for name in ("clock", "game", "matchmaking"):
