@@ -42,7 +42,8 @@ async def fresh(database_url: str, tmp_path: Path) -> AsyncIterator[Stack]:
         yield made
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+# A stack that is not used any more costs a tenth of a core, and what one module's tests leave behind is nobody else's.
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def fragile(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Stack]:
