@@ -33,6 +33,8 @@ HEARD_OUT_NS: Final = 250 * MILLISECOND
 HEAR_AGAIN_NS: Final = MILLISECOND // 2
 RETRY_SECONDS_MIN: Final = 0.05
 RETRY_SECONDS_MAX: Final = 0.5
+HEARD_AT_ONCE: Final = 32
+"""Messages of the clock that are carried out in one turn of the loop: a long turn hears nobody."""
 OUTBOX_MAX: Final = 100_000
 """More unsent messages than this: the clock does not read, and the session is given up."""
 
@@ -313,8 +315,10 @@ class ClockLink:
                 # Raises the status if there is one to tell.
                 raise _SessionOverError(f"the clock ended the session: {await call.details() or 'no reason'}")
             self._heard_at, self._heard_raw = self._live.mark(), self._live.raw()
-            for message in wire.response_from_pb(response):
+            for number, message in enumerate(wire.response_from_pb(response), 1):
                 self._hear(message)
+                if not number % HEARD_AT_ONCE:
+                    await asyncio.sleep(0)
 
     async def _watch(self) -> None:
         while True:

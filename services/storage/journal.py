@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple, Protocol
@@ -25,6 +26,8 @@ from services.storage.pool import TRANSIENT, Pool
 GROUP_MAX: Final = 256
 GATHER_SECONDS: Final = 0.004
 """How long rulings wait at most for others that are on their way: whoever comes later waits for the whole group before."""
+TOLD_AT_ONCE: Final = 32
+"""What rooms do then, and streams, must not fill a turn of the loop that is long: nobody is heard meanwhile."""
 RETRY_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 STALLED_SECONDS: Final = 1.0
 """A group that took longer than this is worth an incident."""
@@ -107,6 +110,8 @@ class Journal:
         self.coming: Callable[[], int] = lambda: 0
         """How many rulings will be appended in a moment: those of commands that are being judged."""
         self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
+        self._stored: deque[asyncio.Future[None]] = deque()
+        """Of rulings whose rooms are not told yet."""
         self._gathering: asyncio.Future[None] | None = None
         """Done when the next group may be written; None while one is."""
         self._gathered_at_last: asyncio.TimerHandle | None = None
@@ -219,9 +224,18 @@ class Journal:
                     _fail(done, lost[entry.match_id])
                     continue
                 self._kept.stored(entry)
-                if not done.done():
-                    done.set_result(None)
+                self._stored.append(done)
+            self._say_so()
             return
+
+    def _say_so(self) -> None:
+        """Tells rooms that their rulings are stored, not more than `TOLD_AT_ONCE` in one turn of the loop."""
+        for _ in range(min(TOLD_AT_ONCE, len(self._stored))):
+            done = self._stored.popleft()
+            if not done.done():
+                done.set_result(None)
+        if self._stored:
+            asyncio.get_running_loop().call_soon(self._say_so)
 
     async def seat(self, match_id: str, fence: int, player_id: str) -> Seated | Elsewhere:
         """Gives an invited player the seat. Raises FencedError when this process does not own the match any more."""

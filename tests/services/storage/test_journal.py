@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from services.storage import matches, ownership
 from services.storage.endings import Ending, Evidence
 from services.storage.entry import COLUMNS, Entry, Judged
 from services.storage.incidents import Effect, Incident, Kind, Touched
-from services.storage.journal import FencedError, Journal
+from services.storage.journal import TOLD_AT_ONCE, FencedError, Journal
 from services.storage.matches import NewMatch
 from services.storage.matchlog import read_log
 from services.storage.players import put_player
@@ -90,6 +91,27 @@ async def test_rulings_that_wait_together_are_stored_together(database_url: str)
         stored = await pool.fetchval("select count(*) from match_log")
     assert stored == 40
     assert after - before < 10
+
+
+async def test_a_large_group_is_told_over_several_turns_of_the_loop(database_url: str) -> None:
+    """A turn in which hundreds of rooms go on is long, and nobody is heard in it."""
+    async with journal_on(database_url) as (journal, pool):
+        ids = [await new_match(pool) for _ in range(2 * TOLD_AT_ONCE + 1)]
+        loop, turn, told = asyncio.get_running_loop(), 0, Counter[int]()
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            if told.total() < len(ids):
+                loop.call_soon(next_turn)
+
+        rulings = [journal.append(entry(match_id)) for match_id in ids]
+        for ruling in rulings:
+            ruling.add_done_callback(lambda _: told.update([turn]))
+        next_turn()
+        await asyncio.gather(*rulings)
+        assert await pool.fetchval("select count(distinct xmin::text) from match_log") == 1
+    assert max(told.values()) == TOLD_AT_ONCE
 
 
 async def test_rulings_that_are_on_their_way_are_waited_for(database_url: str) -> None:
