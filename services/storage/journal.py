@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from services.common.logs import get_logger
@@ -175,7 +175,9 @@ class Journal:
 
     async def _let_go(self) -> None:
         self._connection = None
-        await self._holding.aclose()
+        # If it cannot be given back in order, the pool ends it.
+        with suppress(*TRANSIENT):
+            await self._holding.aclose()
 
     def _next_group(self) -> list[tuple[Entry, asyncio.Future[None]]]:
         """Takes those that wait longest, one a match, since what came of a group is told by match.
