@@ -12,8 +12,10 @@ import sys
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from services import EXPERIMENTS
 from tests.bench.generator import Figures, Generator, generator
 from tests.bench.report import Report
 from tests.bench.usage import pinned, usage_of
@@ -48,6 +50,8 @@ class Variant:
     fans_out: bool = False
     """Whether both players of a pair are told, as of a move."""
     uvloop: bool = False
+    one_thread: bool = False
+    """Whether gRPC does without the threads of its event engine, as it does in the services, and not as it comes."""
     aio: bool = False
     """Whether the client is grpc.aio too, on one channel, and not the generator that costs little."""
 
@@ -62,6 +66,7 @@ VARIANTS: Final = (
     ONE_BY_ONE,
     BOTH_TOLD,
     Variant("together, both told, uvloop", together=True, fans_out=True, uvloop=True),
+    Variant("together, both told, one thread", together=True, fans_out=True, one_thread=True),
 )
 
 
@@ -82,11 +87,14 @@ class Found:
 
 
 @asynccontextmanager
-async def server(*arguments: str, cores: Collection[int]) -> AsyncIterator[tuple[int, str]]:
+async def server(*arguments: str, cores: Collection[int], one_thread: bool) -> AsyncIterator[tuple[int, str]]:
     """One of the two servers: its process and its address."""
     with pinned(cores):
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.bench.echo", *arguments, stdout=asyncio.subprocess.PIPE
+            *(sys.executable, "-m", "tests.bench.echo", *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            # The services set it for themselves, and for whatever imports them.
+            env={**os.environ, "GRPC_EXPERIMENTS": EXPERIMENTS if one_thread else ""},
         )
     try:
         assert process.stdout is not None
@@ -110,9 +118,10 @@ async def measure(
         *(("--other", f"{sizes.other}") if variant.fans_out else ()),
         *(("--together",) if variant.together else ()),
     ]
+    started = partial(server, cores=SERVICE_CORES, one_thread=variant.one_thread)
     async with AsyncExitStack() as exits:
-        b, back = await exits.enter_async_context(server("b", *loop, cores=SERVICE_CORES))
-        a, front = await exits.enter_async_context(server(*arguments, "--back", back, cores=SERVICE_CORES))
+        b, back = await exits.enter_async_context(started("b", *loop))
+        a, front = await exits.enter_async_context(started(*arguments, "--back", back))
         spec = {
             "address": front,
             "pairs": pairs,
