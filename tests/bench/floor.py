@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from services import EXPERIMENTS
 from tests.bench.generator import Figures, Generator, generator
 from tests.bench.report import Report
 from tests.bench.usage import pinned, usage_of
@@ -26,6 +25,8 @@ WARMUP_SECONDS: Final = 1.0
 STREAMS: Final = 20
 SERVICE_CORES: Final = {0}
 LOAD_CORES: Final = {1}
+ONE_THREAD: Final = "-event_engine_listener,-event_engine_client"
+"""GRPC_EXPERIMENTS as `services` sets it, whatever the revision that is measured does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ async def server(*arguments: str, cores: Collection[int], one_thread: bool) -> A
             *(sys.executable, "-m", "tests.bench.echo", *arguments),
             stdout=asyncio.subprocess.PIPE,
             # The services set it for themselves, and for whatever imports them.
-            env={**os.environ, "GRPC_EXPERIMENTS": EXPERIMENTS if one_thread else ""},
+            env={**os.environ, "GRPC_EXPERIMENTS": ONE_THREAD if one_thread else ""},
         )
     try:
         assert process.stdout is not None
