@@ -253,6 +253,7 @@ async def test_only_operators_give_orders_and_only_the_leader_takes_them(house: 
     assert await ordered(house) == []
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
@@ -277,19 +278,19 @@ async def test_only_operators_give_orders_and_only_the_leader_takes_them(house: 
     ],
 )
 async def test_an_order_that_makes_no_sense_names_the_field(
-    open_house: House, request_: Any, field: str
+    unchanged_house: House, request_: Any, field: str
 ) -> None:
-    async with operator(open_house) as calls:
+    async with operator(unchanged_house) as calls:
         call: Any = {
             pb.SetPoolModeRequest: calls.SetPoolMode,
             pb.AnnounceRequest: calls.Announce,
             pb.GetPoolsRequest: calls.GetPools,
         }[type(request_)]
         with pytest.raises(grpc.RpcError) as error:
-            await call(request_, **authorized(open_house))
+            await call(request_, **authorized(unchanged_house))
     assert reason(error.value)[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED")
     assert str(error.value.details()).startswith(f"{field}: ")
-    assert await ordered(open_house) == []
+    assert await ordered(unchanged_house) == []
 
 
 async def test_the_command_orders_shows_and_finds_the_leader(
