@@ -41,13 +41,16 @@ PROOF_FROM_PB: Final = {number: proof for proof, number in PROOF_TO_PB.items()}
 SEAT_FROM_PB: Final = {seat.value: seat for seat in Seat}
 
 
-def request_to_pb(messages: Iterable[m.EngineMessage]) -> pb.GovernRequest:
-    """What an engine says in one loop turn."""
+def request_to_pb(messages: Iterable[m.EngineMessage], mark_ns: int | None = None) -> pb.GovernRequest:
+    """What an engine says together. `mark_ns` is its mark now: an Open may have waited for company."""
     request = pb.GovernRequest()
     # Written into their place: a message that is made by itself is copied into the one around it, several times over.
     place = request.messages.add
     for message in messages:
-        _put_engine(place(), message)
+        to = place()
+        _put_engine(to, message)
+        if mark_ns is not None and isinstance(message, m.Open):
+            to.open.mark_ns = mark_ns
     return request
 
 

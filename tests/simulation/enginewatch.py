@@ -55,9 +55,9 @@ class EngineWatch:
             self._marked(now)
             return now
 
-        def said(message: m.EngineMessage) -> None:
+        def said(message: m.EngineMessage, *, waited_for: bool = True) -> None:
             self._said(message)
-            say(message)
+            say(message, waited_for=waited_for)
 
         def closed(match_id: str, fence: int, reason: str) -> None:
             self.left_at.setdefault((match_id, fence), self._process.true_mark)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from engine.clock import SECOND
-from services.game.clock_client import ClockLink
+from services.game.clock_client import RIDE_SECONDS, ClockLink
 from services.game.livetime import LiveTime
 from services.wire import clock as wire
 from services.wire import clock_messages as m
@@ -21,13 +21,19 @@ class Overheard(Unwatched):
     def __init__(self) -> None:
         self._rpc = new_rpc()
         self.heard: list[m.EngineMessage] = []
+        self.together: list[list[m.EngineMessage]] = []
+        """The same by what travelled together."""
         self.told: list[m.ClockMessage] = []
         self._news = asyncio.Event()
 
     async def Govern(self, request_iterator: Any, context: Any) -> AsyncIterator[Any]:
         async def requests() -> AsyncIterator[Any]:
             async for request in request_iterator:
-                self.heard += [one for one in wire.request_from_pb(request) if not isinstance(one, m.Pong)]
+                heard: list[m.EngineMessage] = [
+                    one for one in wire.request_from_pb(request) if not isinstance(one, m.Pong)
+                ]
+                self.heard += heard
+                self.together.append(heard)
                 yield request
                 self._news.set()
 
@@ -39,6 +45,13 @@ class Overheard(Unwatched):
         """Until something of this kind has been said and read."""
         async with asyncio.timeout(SECONDS_MAX):
             while not any(isinstance(message, kind) for message in self.heard):
+                self._news.clear()
+                await self._news.wait()
+
+    async def hears_together(self, *kinds: type[m.EngineMessage]) -> None:
+        """Until these have come in one message."""
+        async with asyncio.timeout(SECONDS_MAX):
+            while list(kinds) not in [[type(one) for one in heard] for heard in self.together]:
                 self._news.clear()
                 await self._news.wait()
 
@@ -107,5 +120,52 @@ def test_a_deadline_that_is_not_the_one_asked_for_is_told() -> None:
         other = Room(room.link, room.live, "m2")
         other.open(cause=m.OpenCause.RESUME, delay_ms=60_000, outage_hint_ns=SECOND)
         assert (await other.hears(m.Armed)).credited_ns == SECOND
+
+    overheard(play)
+
+
+Put = tuple[float, Callable[[], None]]
+
+
+def put_off(link: ClockLink) -> list[Put]:
+    """What the link does later, which is when the test says so."""
+    later: list[Put] = []
+    link.later = lambda seconds, call: later.append((seconds, call))
+    return later
+
+
+def test_what_nobody_waits_for_travels_with_what_somebody_waits_for() -> None:
+    """An Open alone, and then a command at another table: one message."""
+
+    async def play(link: ClockLink, room: Room, clock: Overheard) -> None:
+        other = Room(link, room.live, "m2")
+        room.arrive(room.open().key)
+        await room.hears(m.Verdict)
+        later = put_off(link)
+        other.open()
+        assert [seconds for seconds, _ in later] == [RIDE_SECONDS]
+        clock.together.clear()
+        room.arrive(m.Key("m1", 1, 1))  # again, as after a lost answer
+        await clock.hears_together(m.Open, m.Arrival)
+
+    overheard(play)
+
+
+def test_what_finds_no_company_goes_alone_and_says_the_mark_of_then() -> None:
+    """Else a deadline would be looked at later by as much as its Open had waited."""
+
+    async def play(link: ClockLink, room: Room, clock: Overheard) -> None:
+        later = put_off(link)
+        opened = [room.open(), Room(link, room.live, "m2").open()]
+        ((seconds, go),) = later
+        assert seconds == RIDE_SECONDS
+        while room.live.mark() == opened[1].mark_ns:  # noqa: ASYNC110 - a test watches
+            await asyncio.sleep(0.001)
+        mark = room.live.mark()
+        go()
+        await clock.hears_together(m.Open, m.Open)
+        said = [one for one in clock.heard if isinstance(one, m.Open)]
+        assert [one.again(one.cause, 0) for one in said] == [one.again(one.cause, 0) for one in opened]
+        assert all(one.mark_ns >= mark for one in said)
 
     overheard(play)
