@@ -35,7 +35,8 @@ class Banks:
     def set(self, seat: Seat, bank_ns: int) -> None:
         """Known exactly, until `passed_by`."""
         self._known[seat] = bank_ns
-        self._at_most.discard(seat)
+        if self._at_most:
+            self._at_most.discard(seat)
 
     def passed_by(self) -> None:
         """Another clock may have judged meanwhile: from now on a bank may be lower than known, but never higher."""
@@ -69,7 +70,10 @@ def of_continued(last: m.Open, verdict: m.Verdict, message: m.Open) -> Fault | N
 
 def of_passed_by(last: m.Open | None, banks: Banks, message: m.Open) -> Fault | None:
     """For a later decision, whatever has passed before it."""
-    return banks.contradicted_by(message) or (None if last is None else differs(last, message, "delay_ns"))
+    fault = banks.contradicted_by(message)
+    if fault is None and last is not None and last.delay_ns != message.delay_ns:
+        fault = differs(last, message, "delay_ns")
+    return fault
 
 
 def of_another_part(

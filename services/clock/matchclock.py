@@ -239,9 +239,9 @@ class MatchClock:
     def _new(self, message: m.Open, now: int) -> Said:
         if self._let_go:
             self._finish(now, stored=False)
-        if message == self._asked and self.state in LIVE:
+        if message.key.decision_no == self.decision_no and message == self._asked and self.state in LIVE:
             return self._armed_again(message)
-        if self.state not in (State.IDLE, State.JUDGED):
+        if self.state is not State.IDLE and self.state is not State.JUDGED:
             return self._contradicts(message.key, Fault("state", "idle", self.state.name.lower()), now)
         self._finish(now)
         self.credited_ns = max(self.credited_ns, message.credited_total_ns)
@@ -364,7 +364,7 @@ class MatchClock:
         part = (opened.start_ns, message.arrive_ns, opened.consumed_ns, opened.bank_ns, opened.delay_ns)
         if hold_ns > self._policy.hold_max_ns:
             return self._give_up(VoidReason.HOLD_TOO_LONG, f"a command waited for {hold_ns} ns", now)
-        if clock.judge(*part) is clock.Verdict.TIMED_OUT:
+        if message.arrive_ns >= self.deadline_ns:
             return self._forfeit(m.Proof.ARRIVAL, message.arrive_ns, now)
         credit = self._credit(message.gap_total_ns, opened)
         if spent := self._over_credit(credit, now):
@@ -400,7 +400,8 @@ class MatchClock:
         return [self._void]
 
     def _credit(self, gap_total_ns: int, opened: m.Open) -> int:
-        return max(0, gap_total_ns - opened.gap_total_ns) + self._granted_ns
+        gaps_ns = gap_total_ns - opened.gap_total_ns
+        return gaps_ns + self._granted_ns if gaps_ns > 0 else self._granted_ns
 
     def _over_credit(self, credit_ns: int, now: int) -> Said:
         total = self.credited_ns + self._frozen_ns + credit_ns

@@ -8,6 +8,7 @@ from engine.clock import SECOND
 from services.clock.notices import Notice
 from services.clock.timekeeper import Hangup, Timekeeper
 from services.clock.witness import Culprit
+from services.common.counting import Counts
 from services.wire import clock_messages as m
 
 PREFIX = "spectacular_bid_clock"
@@ -19,16 +20,16 @@ class ClockMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.watchers = WatcherMetrics(registry)
-        self._verdicts = Counter(
-            f"{PREFIX}_verdicts_total", "Decisions judged, repeats included.", ["result"], registry=registry
+        verdicts = Counts(
+            f"{PREFIX}_verdicts_total", "Decisions judged, repeats included.", ["result"], registry
         )
-        self._in_time, self._timed_out = (self._verdicts.labels(result) for result in ("in_time", "timeout"))
+        self._in_time, self._timed_out = (verdicts.labels(result) for result in ("in_time", "timeout"))
         self._voids = Counter(f"{PREFIX}_voids_total", "Matches given up.", ["reason"], registry=registry)
         for reason in m.VoidReason:
             self._voids.labels(reason.value)
-        self._credit = Counter(
-            f"{PREFIX}_credit_seconds_total", "Time not charged: gaps and outages.", registry=registry
-        )
+        self._credit = Counts(
+            f"{PREFIX}_credit_seconds_total", "Time not charged: gaps and outages.", [], registry
+        ).labels()
         self._mismatches = Counter(
             f"{PREFIX}_mismatches_total", "Contradictions between engines and this clock.", registry=registry
         )
@@ -91,7 +92,7 @@ class ClockMetrics:
             case m.Verdict():
                 self._in_time.inc()
                 if message.credited_ns:
-                    self._credit.inc(message.credited_ns / SECOND)
+                    self._credit.value += message.credited_ns / SECOND
             case m.Timeout():
                 self._timed_out.inc()
             case m.Void():

@@ -45,10 +45,9 @@ class _Outbox:
 
     def put(self, message: m.ClockMessage) -> None:
         """To be told."""
-        if self.reckons and isinstance(message, m.Armed) and message.as_asked:
-            return
+        if not self._waiting:
+            self._wake.set()
         self._waiting.append(message)
-        self._wake.set()
 
     def end(self) -> None:
         """Nothing will be told after what is waiting."""
@@ -163,12 +162,12 @@ class ClockRpc(ClockServiceServicer):
                         self._attach(name, message, peer)
                     elif isinstance(message, m.ProbeReply):
                         self._metrics.replied(message, now)
-                    if isinstance(message, m.Arrival) and message.trace is not None:
+                    elif isinstance(message, m.Arrival) and message.trace is not None:
                         self._publish(said)
                         said = []
                         self._judge_traced(name, message, message.trace, now)
-                    else:
-                        said += self._keeper.handle(name, message, now)
+                        continue
+                    said += self._keeper.handle(name, message, now)
             finally:
                 self._publish(said)
                 self._alarm.rearm()
@@ -202,8 +201,14 @@ class ClockRpc(ClockServiceServicer):
             self._notice(notice)
         now = time.monotonic_ns()
         for name, message in said:
-            self._metrics.said(message, now)
             outbox = self._outboxes.get(name)
+            if isinstance(message, m.Armed) and message.as_asked and outbox is not None and outbox.reckons:
+                continue
+            self._metrics.said(message, now)
+            if isinstance(message, m.Verdict):
+                if outbox is not None:
+                    outbox.put(message)
+                continue
             if isinstance(message, Hangup):
                 self._log.warning("engine_hung_up", session_id=name, reason=message.reason)
                 self._tell_lost(name, message.reason)

@@ -170,11 +170,10 @@ class Timekeeper:
     def handle(self, session_name: str, message: m.EngineMessage, now: int) -> Said:
         """An engine says something in a session. What a superseded session says changes nothing."""
         said: Said = []
-        if isinstance(message, m.Hello):
-            self._attach(session_name, message, now, said)
-            return said
         session = self._sessions.get(session_name)
         if session is None:
+            if isinstance(message, m.Hello):
+                self._attach(session_name, message, now, said)
             return said
         match message:
             case m.Arrival():
@@ -204,6 +203,8 @@ class Timekeeper:
                     match_clock.applied(message, now)
                     self._schedule(match_clock)
                 # Stalled needs nothing: a verdict without a commit has its own time limit already.
+            case m.Hello():
+                self._attach(session_name, message, now, said)
             case _:
                 assert_never(message)
         return said

@@ -24,7 +24,7 @@ class Count:
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.value = 0
+        self.value: float = 0
 
     def inc(self) -> None:
         """One more."""

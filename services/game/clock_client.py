@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 import grpc
 
@@ -14,6 +14,7 @@ from engine import clock
 from engine.clock import MILLISECOND, SECOND
 from services.common.channels import Connect, plain
 from services.common.logs import get_logger
+from services.game.clock_listener import ClockListener
 from services.game.livetime import QUIET_NS, LiveTime
 from services.game.metrics import LinkMetrics
 from services.wire import clock as wire
@@ -56,32 +57,6 @@ CHANNEL_OPTIONS: Final[list[tuple[str, Any]]] = [
 _RESUME: Final = m.OpenCause.RESUME
 
 Call = grpc.aio.StreamStreamCall[pb.GovernRequest, pb.GovernResponse]
-
-
-class ClockListener(Protocol):
-    """Hears what the clock says about one match: synchronously, on the loop, in the order of the stream."""
-
-    def on_armed(self, armed: m.Armed) -> None:
-        """The deadline of the open decision, where it is another than its Open asks: after a resume `consumed_ns` is the
-        one that counts."""
-
-    def on_verdict(self, verdict: m.Verdict) -> None:
-        """The pending command is in time. The same verdict is told once, whatever sessions come and go."""
-
-    def on_probe(self, probe: m.Probe, watermark_ns: int) -> None:
-        """Call `ClockLink.probe_reply` with this watermark once everything that waits in the mailbox is handled."""
-
-    def on_timeout(self, timeout: m.Timeout) -> None:
-        """The decision is lost. May be told again after a reconnect, under another evidence id by another clock."""
-
-    def on_void(self, void: m.Void) -> None:
-        """Time can no longer be judged. May be told again after a reconnect."""
-
-    def on_stale(self, stale: m.Stale) -> None:
-        """Somebody else owns the match now."""
-
-    def on_mismatch(self, mismatch: m.Mismatch) -> None:
-        """The clock knows otherwise; a Void follows when it governs the match."""
 
 
 class _SessionOverError(Exception):
@@ -347,6 +322,10 @@ class ClockLink:
 
     def _hear(self, message: m.ClockMessage) -> None:
         match message:
+            case m.Verdict():  # nearly always
+                governed = self._governed(message.key.match_id, message.key.fence)
+                if governed is not None:
+                    self._tell(governed, message)
             case m.Ping(n):
                 self._pong(n)
             case m.Welcome(session_id, clock_id, policy):
@@ -399,6 +378,8 @@ class ClockLink:
     ) -> None:
         listener, opened = governed.listener, governed.opened
         match message:
+            case m.Verdict():
+                self._judged(governed, message)
             case m.Void():
                 listener.on_void(message)
             case m.Stale():
@@ -412,22 +393,25 @@ class ClockLink:
             case m.Armed():
                 self._settle_resume(governed, opened, message)
                 listener.on_armed(message)
-            case m.Verdict():
-                pending = governed.arrival
-                if pending is None or governed.verdict == message:
-                    return
-                if pending.command_id != message.command_id:
-                    return  # a repeat of the verdict on the draw before
-                governed.verdict = message
-                waited = self._live.mark() - pending.arrive_ns
-                self._metrics.verdict_seconds.observe(max(0, waited) / SECOND)
-                listener.on_verdict(message)
             case m.Probe():
                 self._hear_out(message, self._live.raw() + HEARD_OUT_NS)
             case m.Timeout():
                 listener.on_timeout(message)
             case _:
                 assert_never(message)
+
+    def _judged(self, governed: _Governed, verdict: m.Verdict) -> None:
+        opened, pending = governed.opened, governed.arrival
+        if opened is None or opened.key != verdict.key:
+            return  # said before it knew that the decision is over
+        if pending is None or governed.verdict == verdict:
+            return
+        if pending.command_id != verdict.command_id:
+            return  # a repeat of the verdict on the draw before
+        governed.verdict = verdict
+        waited = self._live.mark() - pending.arrive_ns
+        self._metrics.verdict_seconds.observe(waited / SECOND if waited > 0 else 0.0)
+        governed.listener.on_verdict(verdict)
 
     def _hear_out(self, probe: m.Probe, until_raw: int) -> None:
         """Hands a probe on once its deadline has been lived through: an earlier answer would only be asked for again."""

@@ -38,6 +38,8 @@ CAUSE_FROM_PB: Final = {number: cause for cause, number in CAUSE_TO_PB.items()}
 EFFECT_FROM_PB: Final = {number: effect for effect, number in EFFECT_TO_PB.items()}
 STALL_FROM_PB: Final = {number: cause for cause, number in STALL_TO_PB.items()}
 PROOF_FROM_PB: Final = {number: proof for proof, number in PROOF_TO_PB.items()}
+OPEN_TIMES: Final = tuple(m.Open.__annotations__)[4:]
+"""The fields of an Open that are times: three instants, then spans."""
 SEAT_FROM_PB: Final = {seat.value: seat for seat in Seat}
 
 
@@ -45,9 +47,8 @@ def request_to_pb(messages: Iterable[m.EngineMessage], mark_ns: int | None = Non
     """What an engine says together. `mark_ns` is its mark now: an Open may have waited for company."""
     request = pb.GovernRequest()
     # Written into their place: a message that is made by itself is copied into the one around it, several times over.
-    place = request.messages.add
     for message in messages:
-        to = place()
+        to = request.messages.add()
         _put_engine(to, message)
         if mark_ns is not None and isinstance(message, m.Open):
             to.open.mark_ns = mark_ns
@@ -129,20 +130,22 @@ def _open_from_pb(message: pb.Open) -> m.Open:
     cause = CAUSE_FROM_PB.get(message.cause)
     if cause is None:
         raise MalformedClockMessageError(f"open.cause: {message.cause} is none")
+    instants = (message.start_ns, message.start_raw_ns, message.mark_ns)
+    spans = (
+        message.gap_total_ns,
+        message.bank_ns,
+        message.delay_ns,
+        message.consumed_ns,
+        message.credited_total_ns,
+        message.outage_hint_ns,
+    )
+    # All at once: a call for each takes as long as all the rest of it.
+    right = min(instants) >= -INSTANT_MAX_NS and max(instants) <= INSTANT_MAX_NS
+    if not right or min(spans) < 0 or max(spans) > SPAN_MAX_NS:
+        for field, value in zip(OPEN_TIMES, instants + spans, strict=True):
+            (_instant if field in OPEN_TIMES[:3] else _span)(f"open.{field}", value)
     return m.Open(
-        _key_from_pb(message.key),
-        cause,
-        _seat_from_pb(message.seat),
-        message.kind,
-        _instant("open.start_ns", message.start_ns),
-        _instant("open.start_raw_ns", message.start_raw_ns),
-        _instant("open.mark_ns", message.mark_ns),
-        _span("open.gap_total_ns", message.gap_total_ns),
-        _span("open.bank_ns", message.bank_ns),
-        _span("open.delay_ns", message.delay_ns),
-        _span("open.consumed_ns", message.consumed_ns),
-        _span("open.credited_total_ns", message.credited_total_ns),
-        _span("open.outage_hint_ns", message.outage_hint_ns),
+        _key_from_pb(message.key), cause, _seat_from_pb(message.seat), message.kind, *instants, *spans
     )
 
 
