@@ -63,6 +63,7 @@ async def test_a_player_stands_between_those_just_better_and_just_worse(house: H
     assert await around(reader, "out") == ([], 6), "without a rated match there is no place"
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("request_", "refused"),
     [
@@ -73,10 +74,9 @@ async def test_a_player_stands_between_those_just_better_and_just_worse(house: H
     ids=["negative", "too many", "nobody"],
 )
 async def test_a_neighbourhood_that_makes_no_sense_is_refused(
-    house: House, request_: pb.GetNeighbourhoodRequest, refused: tuple[grpc.StatusCode, str]
+    unchanged_house: House, request_: pb.GetNeighbourhoodRequest, refused: tuple[grpc.StatusCode, str]
 ) -> None:
-    await house.start()
-    me = house.player("me")
+    me = unchanged_house.player("me")
     with pytest.raises(grpc.RpcError) as error:
         await me.ladder.GetNeighbourhood(request_, metadata=me.metadata)
     assert reason(error.value)[:2] == refused
