@@ -110,6 +110,6 @@ async def test_rules_and_a_record_are_read_from_the_menu_without_a_service(tmp_p
         await terminal.shows("opens with [5|5]: counts 10")
         terminal.press("q")
         # The first time is still on the screen below.
-            await terminal.until(lambda text: text.count("Enter goes back") == 2)
+        await terminal.until(lambda text: text.count("Enter goes back") == 2)
         terminal.press("q", "enter")
         assert await terminal.exit_status() == 0
