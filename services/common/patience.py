@@ -17,9 +17,11 @@ T = TypeVar("T")
 class Patience(Generic[T]):
     """Those who wait, none of them twice at once."""
 
-    def __init__(self, seconds: float, late: Callable[[T], None]) -> None:
-        """`late` is called once with each that has waited for so many seconds, which it is not counted for any more."""
+    def __init__(self, seconds: float, late: Callable[[T], None], *, together: float = 0.0) -> None:
+        """`late` is called once with each that has waited for so many seconds, which it is not counted for any more; or
+        for up to `together` more, with all who are late by then: a wake-up costs more than many of them."""
         self.seconds = seconds
+        self._together = together
         self._late = late
         self._since: OrderedDict[T, float] = OrderedDict()
         """By the loop's clock; whoever waits for longest is first. A plain dictionary would look for the first one among
@@ -48,7 +50,7 @@ class Patience(Generic[T]):
         for waiting, since in self._since.items():
             due = since + self.seconds
             if due > now:
-                self._timer = loop.call_at(due, self._look)
+                self._timer = loop.call_at(max(due, now + self._together), self._look)
                 break
             late.append(waiting)
         for waiting in late:

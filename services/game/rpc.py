@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -55,6 +55,8 @@ from spectacularbid.match.v1 import match_service_pb2_grpc as pb_grpc
 
 PAGE_SIZE = 20
 PAGE_SIZE_MAX = 100
+HEARTBEATS_TOGETHER: Final = 0.01
+"""Streams that are due within this share of the time between heartbeats show life together."""
 
 
 def _story(source: Room | Story) -> Story:
@@ -83,7 +85,8 @@ class MatchServicer(pb_grpc.MatchServiceServicer):
         self._settings = settings
         self._incarnation = incarnation
         self._courses = courses
-        self._quiet = Patience(settings.heartbeat_seconds, Wake.late)
+        beat = settings.heartbeat_seconds
+        self._quiet = Patience(beat, Wake.late, together=beat * HEARTBEATS_TOGETHER)
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: ARG002
         """One command, answered when it is stored."""

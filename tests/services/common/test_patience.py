@@ -75,6 +75,29 @@ def test_each_is_late_after_its_own_wait_and_once() -> None:
         loop.close()
 
 
+def test_many_who_are_late_one_soon_after_the_other_are_told_together() -> None:
+    """None before its time, and none much later."""
+    loop, late = Loop(), list[tuple[float, int]]()
+    patience = Patience[int](SECONDS, lambda waiting: late.append((loop.now, waiting)), together=SECONDS / 10)
+    try:
+
+        async def begin(waiting: int) -> None:
+            patience.begin(waiting)
+
+        began = [number * SECONDS / 1000 for number in range(200)]
+        for number, second in enumerate(began):
+            run(loop, second)
+            loop.run_until_complete(begin(number))
+        run(loop, 1.0)
+        assert [waiting for _, waiting in late] == list(range(200))
+        for second, waiting in late:
+            assert second - began[waiting] + 1e-9 >= SECONDS
+            assert second - began[waiting] <= SECONDS * 1.1 + 1e-9
+        assert len({second for second, _ in late}) == 3
+    finally:
+        loop.close()
+
+
 @pytest.mark.parametrize("began", [0.3 + number / 7 for number in range(20)])
 def test_a_timer_that_is_due_finds_whoever_it_was_for(began: float) -> None:
     """However their sum is rounded: time does not go on by itself in a loop of our own."""
