@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from services.common.patience import Patience
+from services.common.patience import LATE_AT_ONCE, Patience
 
 SECONDS = 0.1
+TURNS = 10
+"""Of the loop after each timer: so many are more than enough here."""
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -18,6 +21,7 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.turn = 0
         self.timers: list[asyncio.TimerHandle] = []
 
     def time(self) -> float:
@@ -40,8 +44,10 @@ def run(loop: Loop, until: float) -> None:
             return
         loop.now = max(loop.now, due)
         loop.timers = [timer for timer in loop.timers if timer.when() > loop.now]
-        loop.call_soon(loop.stop)
-        loop.run_forever()
+        for _ in range(TURNS):
+            loop.turn += 1
+            loop.call_soon(loop.stop)
+            loop.run_forever()
     pytest.fail("timers go off without end")
 
 
@@ -94,6 +100,30 @@ def test_many_who_are_late_one_soon_after_the_other_are_told_together() -> None:
             assert second - began[waiting] + 1e-9 >= SECONDS
             assert second - began[waiting] <= SECONDS * 1.1 + 1e-9
         assert len({second for second, _ in late}) == 3
+    finally:
+        loop.close()
+
+
+def test_however_many_are_late_at_once_a_turn_of_the_loop_tells_a_few() -> None:
+    """A long turn hears nobody. Whoever ends its wait before its turn comes is not told."""
+    loop, told = Loop(), Counter[int]()
+    everybody = [str(number) for number in range(5 * LATE_AT_ONCE + 1)]
+    ended, late = everybody[-1], list[str]()
+
+    def is_late(waiting: str) -> None:
+        told[loop.turn] += 1
+        late.append(waiting)
+        patience.end(ended)
+
+    patience = Patience[str](SECONDS, is_late)
+    try:
+        at(loop, patience, 0.0, *everybody)
+        run(loop, SECONDS)
+        assert late == everybody[:-1]
+        assert list(told.values()) == [LATE_AT_ONCE] * 5
+        at(loop, patience, 1.0, "a")
+        run(loop, 2.0)
+        assert late[-1] == "a"
     finally:
         loop.close()
 
