@@ -60,6 +60,8 @@ class Handover:
         self._moving: dict[Room, float | None] = {}
         """Rooms that are being left, and since when their matches are offered."""
         self._looked = asyncio.Event()
+        self._allowed = False
+        """Whether rooms may begin to leave, as they were told last."""
         self._granted = asyncio.Event()
         """A room leaves between two turns."""
         self._room = 0
@@ -122,8 +124,10 @@ class Handover:
         wanted = self._leaving or self._wanted()
         if wanted:
             await self._look_for_room()
-        for room in self._rooms.live():
-            room.departure.may_begin = partial(self._grant, room) if wanted else None
+        if wanted or self._allowed:
+            for room in self._rooms.live():
+                room.departure.may_begin = partial(self._grant, room) if wanted else None
+            self._allowed = wanted
         if wanted:
             self._leave()
         await self._offer()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from engine.clock import MILLISECOND
 from services.game.livetime import LiveTime
-from services.game.pauses import AT_ONCE, STEP_NS, TOLD_NS, Pauses
+from services.game.pauses import AT_ONCE, LOOKED_AT_ONCE, STEP_NS, TOLD_NS, Pauses
 from services.wire.tables import Left
 
 
@@ -19,7 +19,7 @@ class Table:
         self.runs = runs
         self._livetime = livetime
         self._since_ns = livetime.gap_total_ns
-        self.announced = 0
+        self.announced = self.looked = 0
 
     @property
     def listeners(self) -> Table:
@@ -29,6 +29,7 @@ class Table:
         self.announced += 1
 
     def left(self) -> Left | None:
+        self.looked += 1
         return Left(1, self.credited_ns()) if self.runs else None
 
     def credited_ns(self) -> int:
@@ -94,3 +95,18 @@ async def test_telling_all_tables_leaves_the_loop_free_in_between() -> None:
         seen.append(sum(table.announced for table in tables))
     assert seen[-1] == len(tables)
     assert max(after - before for before, after in pairwise(seen)) == AT_ONCE
+
+
+async def test_looking_at_all_tables_leaves_the_loop_free_in_between() -> None:
+    """Though there is nothing to tell at any of them."""
+    livetime = LiveTime()
+    tables = Tables([Table(livetime, runs=False) for _ in range(3 * LOOKED_AT_ONCE + 1)])
+    pauses = pauses_at(livetime, tables)
+    livetime.gap_total_ns += TOLD_NS
+    looking = asyncio.create_task(pauses.look())
+    seen = [0]
+    while not looking.done():
+        await asyncio.sleep(0)
+        seen.append(sum(table.looked for table in tables))
+    assert seen[-1] == len(tables)
+    assert max(after - before for before, after in pairwise(seen)) == LOOKED_AT_ONCE
