@@ -105,6 +105,8 @@ async def test_no_more_than_others_have_room_for_and_few_at_a_time(
         made.wanted = False
         await stepped(mover, made)
         assert await made.owned("old") == 10
+        # Nor is the end of a turn the moment to leave.
+        assert {room.departure.may_begin for room in made.old.live()} == {None}
 
 
 async def test_matches_are_left_at_the_pace_of_the_others(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
 
@@ -82,19 +83,25 @@ async def test_a_table_is_told_what_it_has_not_heard_before_that_is_half_a_secon
     assert not late.announced
 
 
+async def in_turns(pauses: Pauses, count: Callable[[], int]) -> list[int]:
+    """How many more it is with each turn of the loop, to the end of a look."""
+    looking = asyncio.create_task(pauses.look())
+    seen = [0]
+    while not looking.done():
+        await asyncio.sleep(0)
+        seen.append(count())
+    return [after - before for before, after in pairwise(seen)]
+
+
 async def test_telling_all_tables_leaves_the_loop_free_in_between() -> None:
     """All at once would be the next pause."""
     livetime = LiveTime()
     tables = Tables([Table(livetime) for _ in range(3 * AT_ONCE + 1)])
     pauses = pauses_at(livetime, tables)
     livetime.gap_total_ns += TOLD_NS
-    telling = asyncio.create_task(pauses.look())
-    seen = [0]
-    while not telling.done():
-        await asyncio.sleep(0)
-        seen.append(sum(table.announced for table in tables))
-    assert seen[-1] == len(tables)
-    assert max(after - before for before, after in pairwise(seen)) == AT_ONCE
+    told = await in_turns(pauses, lambda: sum(table.announced for table in tables))
+    assert sum(told) == len(tables)
+    assert max(told) == AT_ONCE
 
 
 async def test_looking_at_all_tables_leaves_the_loop_free_in_between() -> None:
@@ -103,10 +110,6 @@ async def test_looking_at_all_tables_leaves_the_loop_free_in_between() -> None:
     tables = Tables([Table(livetime, runs=False) for _ in range(3 * LOOKED_AT_ONCE + 1)])
     pauses = pauses_at(livetime, tables)
     livetime.gap_total_ns += TOLD_NS
-    looking = asyncio.create_task(pauses.look())
-    seen = [0]
-    while not looking.done():
-        await asyncio.sleep(0)
-        seen.append(sum(table.looked for table in tables))
-    assert seen[-1] == len(tables)
-    assert max(after - before for before, after in pairwise(seen)) == LOOKED_AT_ONCE
+    looked = await in_turns(pauses, lambda: sum(table.looked for table in tables))
+    assert sum(looked) == len(tables)
+    assert max(looked) == LOOKED_AT_ONCE
